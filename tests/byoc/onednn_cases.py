@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from tvm import relax, tirx
 
+from opinfo.analysis.composites.products import transposed_matmul
+
 from ..layout.nets import const
 
 nn, op = relax.op.nn, relax.op
@@ -104,6 +106,17 @@ def _product(one: tuple[Any, ...], two: tuple[Any, ...]) -> Case:
     return Case((one, two), lambda e, r, x, y: e(op.matmul(x, y)), "matmul")
 
 
+def _transposed(one: tuple[Any, ...], two: tuple[Any, ...], *swaps: bool) -> Case:
+    return Case((one, two), lambda e, r, x, y: e(transposed_matmul(x, y, transposed=swaps)),
+                "transposed_matmul")  # fmt: skip
+
+
+def _swapped_weights(emit: Any, rng: Any, x: Any) -> Any:
+    """Factors of columns are not those of the weights' last axis."""
+    y = emit(transposed_matmul(x, const(rng, 5, 6)))
+    return emit(op.add(emit(op.multiply(y, const(rng, 5))), const(rng, 5)))
+
+
 IMAGE = (2, 4, 7, 6)
 CASES: dict[str, Case] = {
     "conv1d": Case(((2, 4, 9),), lambda e, r, x: e(
@@ -159,6 +172,12 @@ CASES: dict[str, Case] = {
     "matmul of a batch": _product((3, 4, 6), (3, 6, 5)),
     "matmul, broadcast": _product((2, 1, 4, 6), (3, 6, 5)),
     "matmul, extents at run time": _product((N, 4, M), (N, M, 5)),
+    "rows of two matrices": _transposed((4, 6), (5, 6), False, True),
+    "columns of a batch": _transposed((3, 6, 4), (3, 6, 5), True, False),
+    "columns and rows, broadcast": _transposed((2, 1, 6, 4), (3, 5, 6), True, True),
+    "rows of one matrix for a batch": _transposed((N, M, 6), (5, 6), False, True),
+    "rows of weights, scaled": Case(((N, 3, 6),), _swapped_weights,
+                                    "transposed_matmul multiply add"),
     "dense": Case(((N, 3, 6),), _dense, "matmul add gelu"),
     "max_pool": _pool(nn.max_pool2d, IMAGE, (3, 2), (2, 2), (1, 0, 1, 1)),
     "max_pool, ceiled": _pool(nn.max_pool2d, IMAGE, (2, 2), (2, 2), ceil_mode=True),
@@ -183,6 +202,13 @@ CASES: dict[str, Case] = {
         x, const(r, 6, 5))), const(r, 3, 5))), "matmul add"),
     "gelu, written out": Case(((N, 6),), _erf, "matmul multiply divide erf add multiply"),
     "layer_norm": Case(((N, 3, 6),), _layer_norm, "layer_norm"),
+    "rms_norm": Case(((N, 3, 6),), lambda e, r, x: e(nn.rms_norm(x, const(r, 6), [-1])),
+                     "rms_norm"),
+    "rms_norm of many columns, with a factor at run time, then a sum": Case(
+        ((3, 150), (150,), (3, 150)), lambda e, r, x, w, y: e(op.add(e(
+            nn.rms_norm(x, w, [1], 0.25)), y)), "rms_norm add"),
+    "rms_norm in several parts": Case(((900, 90),), lambda e, r, x: e(
+        nn.rms_norm(x, const(r, 90), [-1])), "rms_norm"),
     "greater than a tensor": Case(((2, 4, 6, 6), (2, 8, 6, 6)), lambda e, r, x, y: e(nn.relu(e(
         op.maximum(e(nn.conv2d(x, const(r, 8, 4, 3, 3), padding=1)), y)))), "conv2d maximum relu"),
     "product less than a tensor": Case(((4, 6), (4, 5)), lambda e, r, x, y: e(op.minimum(y, e(

@@ -1,7 +1,7 @@
 """Time products with 4-bit weights, and decoding with a model of them, against their bandwidth.
 
-    python -m benchmarks.weight_only [--threads N] [--rounds N] [--model] [--floats] [--json FILE]
-                                     [MxNxK ...]
+    python -m benchmarks.weight_only [--threads N] [--rounds N] [--model] [--json FILE]
+                                     [--floats [MODEL ...] [--tokens N ...]] [MxNxK ...]
 
 Weights are random, in groups of 32 with float16 scales (`f32` with float32 scales). A time is the
 least of calls in turns: CPU seconds of one thread, wall time of several. Before each call, the
@@ -10,8 +10,9 @@ scales, `copy` one that copies them, `nbits` is MatMulNBits of ONNX Runtime at i
 level and at its fastest (4: activations of 8 bits), `torch` is float32 `torch.compile`. `apart` is
 the largest difference to float64 relative to the largest value. With ``--model``, one step of a
 Llama-like model of 502 million parameters is timed instead, with 128 tokens in the cache; with
-``--floats``, a step and a prompt of 128 tokens of a Llama-like model of 107 million parameters in
-float32.
+``--floats``, a step after a prompt of 128 tokens and this prompt, of a Llama-like model of 107
+million parameters in float32, of a Qwen-like one with biases, or of a Gemma-like one whose heads
+have 256 elements.
 """
 
 from __future__ import annotations
@@ -105,7 +106,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--model", action="store_true", help="time a model instead of products")
-    parser.add_argument("--floats", action="store_true", help="time a model of float32 instead")
+    parser.add_argument(
+        "--floats",
+        nargs="*",
+        choices=("llama", "qwen", "gemma"),
+        metavar="MODEL",
+        help="time models of float32 instead: llama (the default), qwen, gemma",
+    )
+    parser.add_argument(
+        "--tokens",
+        nargs="+",
+        type=int,
+        default=[128],
+        metavar="N",
+        help="lengths of the prompts of such models",
+    )
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     options = parser.parse_args(argv)
     use_threads(options.threads)
@@ -119,10 +134,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         rows.append(decode_row(options.threads, options.rounds, timed))
         print(rows[-1].as_line(), flush=True)
-    elif options.floats:
+    elif options.floats is not None:
         from benchmarks.backends.weight_only.float_model import float_rows
 
-        rows += float_rows(options.threads, options.rounds, timed)
+        rows += float_rows(options.threads, options.rounds, timed, options.tokens,
+                           options.floats or ["llama"])  # fmt: skip
     else:
         rows = product_rows(options.product, options.threads, options.rounds)
     if options.json:

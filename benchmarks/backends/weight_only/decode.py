@@ -18,10 +18,31 @@ from benchmarks.backends.weight_only.nbits_peers import (
 )
 from benchmarks.common.resources import Call
 
-#: 502 million weights in products, grouped queries.
-WIDTH, INNER, LAYERS, TOKENS, HEADS, SHARED, SIZE = 1536, 4096, 18, 32000, 24, 8, 64
-PAST = 128
-QUERIES = HEADS // SHARED
+LAYERS, TOKENS, PAST = 18, 32000, 128
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The sizes of a layer: heads of queries, heads of keys that these share, elements of a head.
+
+    ``biased``: queries, keys and values have a bias.
+    """
+
+    width: int
+    inner: int
+    heads: int
+    shared: int
+    size: int
+    biased: bool = False
+
+    @property
+    def queries(self) -> int:
+        """The heads of queries that share one of keys."""
+        return self.heads // self.shared
+
+
+#: 502 million weights in products with `LAYERS` layers.
+LLAMA = Sizes(1536, 4096, 24, 8, 64)
 
 
 @dataclass(frozen=True)
@@ -57,52 +78,73 @@ class Net:
     rng: np.random.Generator
     layers: int = LAYERS
     tokens: int = TOKENS
+    sizes: Sizes = LLAMA
+    past: int = PAST
 
     @cached_property
     def products(self) -> list[Weights]:
-        shapes = [(WIDTH + 2 * SHARED * SIZE, WIDTH), (WIDTH, WIDTH), (2 * INNER, WIDTH),
-                  (WIDTH, INNER)] * self.layers + [(self.tokens, WIDTH)]  # fmt: skip
+        s = self.sizes
+        shapes = [(s.width + 2 * s.shared * s.size, s.width), (s.width, s.width),
+                  (2 * s.inner, s.width), (s.width, s.inner)] * self.layers  # fmt: skip
+        shapes.append((self.tokens, s.width))
         return [Weights.random(n, k, self.rng) for n, k in shapes]
 
     @cached_property
     def inputs(self) -> list[Array]:
         """The embedding of the token, then keys and values of each layer."""
-        shapes = [(1, WIDTH), *[(SHARED, SIZE, PAST), (SHARED, PAST, SIZE)] * self.layers]
+        s = self.sizes
+        caches = [(s.shared, s.size, self.past), (s.shared, self.past, s.size)]
+        shapes = [(1, s.width), *caches * self.layers]
         return [self.rng.standard_normal(s).astype("float32") for s in shapes]
+
+    def joint(self, ops: Any, hidden: Any, layer: int) -> list[Any]:
+        """Queries, keys and values of all heads."""
+        s = self.sizes
+        joint = ops.product(ops.norm(hidden, self.sizes.width), 4 * layer)
+        parts = [s.width, s.shared * s.size, s.shared * s.size]
+        if s.biased:
+            bias = np.cos(np.arange(sum(parts), dtype="float32") + layer).reshape(1, -1)
+            joint = ops.add(joint, ops.constant(bias))
+        return list(ops.split(joint, parts, 1))
+
+    def turned(self, ops: Any, x: Any, positions: Array) -> Any:
+        """Heads of shape (heads, positions, size), rotated by their positions."""
+        half = self.sizes.size // 2
+        angle = positions[:, None] / 10000 ** (np.arange(half) / half)
+        cos, sin = (np.tile(f(angle), 2).astype("float32")[None] for f in (np.cos, np.sin))
+        low, high = ops.split(x, [half] * 2, 2)
+        minus = ops.constant(-np.ones((1, 1, 1), "float32"))
+        other = ops.multiply(ops.concat([ops.multiply(high, minus), low], 2), ops.constant(sin))
+        return ops.add(ops.multiply(x, ops.constant(cos)), other)
+
+    def after_attention(self, ops: Any, hidden: Any, read: Any, layer: int) -> Any:
+        """The result of a layer from what its heads read."""
+        hidden = ops.add(hidden, ops.product(read, 4 * layer + 1))
+        both = ops.product(ops.norm(hidden, self.sizes.width), 4 * layer + 2)
+        gate, up = ops.split(both, [self.sizes.inner] * 2, 1)
+        inner = ops.multiply(ops.multiply(gate, ops.sigmoid(gate)), up)
+        return ops.add(hidden, ops.product(inner, 4 * layer + 3))
 
     def step(self, ops: Any, inputs: Sequence[Any]) -> list[Any]:
         """The logits, then the new key and value of each layer."""
         hidden, *caches = inputs
-        angle = PAST / 10000 ** (np.arange(SIZE // 2) * 2 / SIZE)
-        cos, sin = (np.tile(f(angle), 2).astype("float32").reshape(1, 1, SIZE)
-                    for f in (np.cos, np.sin))  # fmt: skip
-
-        def turned(x: Any) -> Any:
-            low, high = ops.split(x, [SIZE // 2] * 2, 2)
-            minus = ops.constant(-np.ones((1, 1, 1), "float32"))
-            other = ops.multiply(ops.concat([ops.multiply(high, minus), low], 2), ops.constant(sin))
-            return ops.add(ops.multiply(x, ops.constant(cos)), other)
-
-        new = []
+        s, new = self.sizes, []
         for layer in range(self.layers):
             keys, values = caches[2 * layer : 2 * layer + 2]
-            joint = ops.product(ops.norm(hidden), 4 * layer)
-            q, k, v = ops.split(joint, [WIDTH, SHARED * SIZE, SHARED * SIZE], 1)
-            q = turned(ops.reshape(q, [SHARED, QUERIES, SIZE]))
-            k = turned(ops.reshape(k, [SHARED, 1, SIZE]))
-            v = ops.reshape(v, [SHARED, 1, SIZE])
+            q, k, v = self.joint(ops, hidden, layer)
+            q, k = (self.turned(ops, ops.reshape(x, [s.shared, count, s.size]),
+                                np.asarray([self.past]))
+                    for x, count in ((q, s.queries), (k, 1)))  # fmt: skip
+            v = ops.reshape(v, [s.shared, 1, s.size])
             new += [k, v]
-            own = ops.matmul(q, ops.reshape(k, [SHARED, SIZE, 1]))
+            own = ops.matmul(q, ops.reshape(k, [s.shared, s.size, 1]))
             scores = ops.concat([ops.matmul(q, keys), own], 2)
-            scale = ops.constant(np.full((1, 1, 1), SIZE**-0.5, "float32"))
-            past, last = ops.split(ops.softmax(ops.multiply(scores, scale)), [PAST, 1], 2)
+            scale = ops.constant(np.full((1, 1, 1), s.size**-0.5, "float32"))
+            weights = ops.softmax(ops.multiply(scores, scale))
+            past, last = ops.split(weights, [self.past, 1], 2)
             read = ops.add(ops.matmul(past, values), ops.multiply(last, v))
-            read = ops.product(ops.reshape(read, [1, WIDTH]), 4 * layer + 1)
-            hidden = ops.add(hidden, read)
-            gate, up = ops.split(ops.product(ops.norm(hidden), 4 * layer + 2), [INNER] * 2, 1)
-            inner = ops.multiply(ops.multiply(gate, ops.sigmoid(gate)), up)
-            hidden = ops.add(hidden, ops.product(inner, 4 * layer + 3))
-        return [ops.product(ops.norm(hidden), 4 * self.layers), *new]
+            hidden = self.after_attention(ops, hidden, ops.reshape(read, [1, s.width]), layer)
+        return [ops.product(ops.norm(hidden, self.sizes.width), 4 * self.layers), *new]
 
 
 def decode_row(
@@ -158,7 +200,6 @@ class RelaxOps:
         from tvm import relax
 
         self.emit, self.products, self.op, self.relax = emit, products, relax.op, relax
-        self.ones = relax.const(np.ones(WIDTH, "float32"))
 
     def constant(self, array: Array) -> Any:
         return self.relax.const(array)
@@ -166,8 +207,9 @@ class RelaxOps:
     def product(self, x: Any, k: int) -> Any:
         return self.emit(self.op.matmul(x, dequantised(self.emit, self.products[k], "float16")))
 
-    def norm(self, x: Any) -> Any:
-        return self.emit(self.op.nn.rms_norm(x, self.ones, [-1], 1e-5))
+    def norm(self, x: Any, width: int) -> Any:
+        ones = self.constant(np.ones(width, "float32"))
+        return self.emit(self.op.nn.rms_norm(x, ones, [-1], 1e-5))
 
     def split(self, x: Any, sizes: Sequence[int], axis: int) -> Any:
         parts = self.emit(self.op.split(x, [int(s) for s in np.cumsum(sizes)[:-1]], axis))
@@ -224,8 +266,8 @@ class OnnxOps:
         self.constants += constants
         return f"p{k}_y"
 
-    def norm(self, x: str) -> Any:
-        ones = self.constant(np.ones(WIDTH, "float32"))
+    def norm(self, x: str, width: int) -> Any:
+        ones = self.constant(np.ones(width, "float32"))
         return self.node("SimplifiedLayerNormalization", x, ones, axis=-1, epsilon=1e-5)
 
     def split(self, x: str, sizes: Sequence[int], axis: int) -> Any:
@@ -264,7 +306,6 @@ class TorchOps:
         import torch
 
         self.torch, self.products = torch, list(map(torch.from_numpy, products))
-        self.ones = torch.ones(WIDTH)
 
     def constant(self, array: Array) -> Any:
         return self.torch.from_numpy(array)
@@ -272,8 +313,10 @@ class TorchOps:
     def product(self, x: Any, k: int) -> Any:
         return self.torch.nn.functional.linear(x, self.products[k])
 
-    def norm(self, x: Any) -> Any:
-        return self.torch.nn.functional.rms_norm(x, (WIDTH,), self.ones, 1e-5)
+    def norm(self, x: Any, width: int) -> Any:
+        return self.torch.nn.functional.rms_norm(
+            x, (width,), self.constant(np.ones(width, "float32")), 1e-5
+        )
 
     def split(self, x: Any, sizes: Sequence[int], axis: int) -> Any:
         return self.torch.split(x, list(sizes), axis)

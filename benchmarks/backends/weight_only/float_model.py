@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,15 +11,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.backends.weight_only.decode import (
-    HEADS,
-    INNER,
-    QUERIES,
-    SHARED,
-    SIZE,
-    WIDTH,
+    LLAMA,
     Net,
     OnnxOps,
     RelaxOps,
+    Sizes,
     TorchOps,
     onnx_step,
     relax_step,
@@ -28,7 +25,13 @@ from benchmarks.backends.weight_only.nbits_peers import Array
 from benchmarks.backends.weight_only.read_bytes import loops
 from benchmarks.common.resources import Call
 
-LAYERS, TOKENS, LENGTH = 4, 8000, 128
+LAYERS, TOKENS = 4, 8000
+#: Models by name; the first has 107 million parameters.
+MODELS = {
+    "llama": LLAMA,
+    "qwen": Sizes(896, 4864, 14, 2, 64, biased=True),
+    "gemma": Sizes(1536, 6144, 6, 1, 256),
+}
 
 
 @dataclass(frozen=True)
@@ -57,45 +60,34 @@ class Prompt(Net):
     @cached_property
     def inputs(self) -> list[Array]:
         """The embeddings of the tokens."""
-        return [self.rng.standard_normal((LENGTH, WIDTH)).astype("float32")]
+        return [self.rng.standard_normal((self.past, self.sizes.width)).astype("float32")]
 
     def step(self, ops: Any, inputs: Sequence[Any]) -> list[Any]:
         """The logits of all tokens, then the keys and values of each layer."""
         (hidden,) = inputs
-        angle = np.arange(LENGTH)[:, None] / 10000 ** (np.arange(SIZE // 2) * 2 / SIZE)
-        cos, sin = (np.tile(f(angle), 2).astype("float32").reshape(1, LENGTH, SIZE)
-                    for f in (np.cos, np.sin))  # fmt: skip
-        mask = np.triu(np.full((LENGTH, LENGTH), -1e9, "float32"), 1).reshape(1, 1, LENGTH, LENGTH)
+        s, length, new = self.sizes, self.past, []
+        mask = np.triu(np.full((length, length), -1e9, "float32"), 1)[None, None]
 
         def heads(x: Any, count: int) -> Any:
-            return ops.transpose(ops.reshape(x, [LENGTH, count, SIZE]), [1, 0, 2])
+            return ops.transpose(ops.reshape(x, [length, count, s.size]), [1, 0, 2])
 
-        def turned(x: Any) -> Any:
-            low, high = ops.split(x, [SIZE // 2] * 2, 2)
-            minus = ops.constant(-np.ones((1, 1, 1), "float32"))
-            other = ops.multiply(ops.concat([ops.multiply(high, minus), low], 2), ops.constant(sin))
-            return ops.add(ops.multiply(x, ops.constant(cos)), other)
-
-        new = []
         for layer in range(self.layers):
-            joint = ops.product(ops.norm(hidden), 4 * layer)
-            q, k, v = ops.split(joint, [WIDTH, SHARED * SIZE, SHARED * SIZE], 1)
-            q, k, v = turned(heads(q, HEADS)), turned(heads(k, SHARED)), heads(v, SHARED)
+            q, k, v = self.joint(ops, hidden, layer)
+            q, k = (self.turned(ops, heads(x, count), np.arange(length))
+                    for x, count in ((q, s.heads), (k, s.shared)))  # fmt: skip
+            v = heads(v, s.shared)
             new += [k, v]
-            q = ops.reshape(q, [SHARED, QUERIES, LENGTH, SIZE])
-            k, v = (ops.reshape(x, [SHARED, 1, LENGTH, SIZE]) for x in (k, v))
-            read = ops.reshape(ops.attention(q, k, v, mask), [HEADS, LENGTH, SIZE])
-            read = ops.reshape(ops.transpose(read, [1, 0, 2]), [LENGTH, WIDTH])
-            hidden = ops.add(hidden, ops.product(read, 4 * layer + 1))
-            gate, up = ops.split(ops.product(ops.norm(hidden), 4 * layer + 2), [INNER] * 2, 1)
-            inner = ops.multiply(ops.multiply(gate, ops.sigmoid(gate)), up)
-            hidden = ops.add(hidden, ops.product(inner, 4 * layer + 3))
-        return [ops.product(ops.norm(hidden), 4 * self.layers), *new]
+            q = ops.reshape(q, [s.shared, s.queries, length, s.size])
+            k, v = (ops.reshape(x, [s.shared, 1, length, s.size]) for x in (k, v))
+            read = ops.reshape(ops.attention(q, k, v, mask, s.size), [s.heads, length, s.size])
+            read = ops.reshape(ops.transpose(read, [1, 0, 2]), [length, s.width])
+            hidden = self.after_attention(ops, hidden, read, layer)
+        return [ops.product(ops.norm(hidden, self.sizes.width), 4 * self.layers), *new]
 
 
-def _attention(ops: Any, q: Any, k: Any, v: Any, mask: Array) -> Any:
+def _attention(ops: Any, q: Any, k: Any, v: Any, mask: Array, size: int) -> Any:
     scores = ops.matmul(q, ops.transpose(k, [0, 1, 3, 2]))
-    scale = ops.constant(np.full((1, 1, 1, 1), SIZE**-0.5, "float32"))
+    scale = ops.constant(np.full((1, 1, 1, 1), size**-0.5, "float32"))
     return ops.matmul(ops.softmax(ops.add(ops.multiply(scores, scale), ops.constant(mask))), v)
 
 
@@ -124,27 +116,36 @@ class FloatTorch(TorchOps):
     def transpose(self, x: Any, axes: Sequence[int]) -> Any:
         return x.permute(*axes)
 
-    def attention(self, q: Any, k: Any, v: Any, mask: Array) -> Any:
+    def attention(self, q: Any, k: Any, v: Any, mask: Array, size: int) -> Any:
         function = self.torch.nn.functional.scaled_dot_product_attention
-        k, v = (x.expand(-1, QUERIES, -1, -1) for x in (k, v))
-        return function(q, k, v, attn_mask=self.torch.from_numpy(mask))
+        k, v = (x.expand(-1, q.shape[1], -1, -1) for x in (k, v))
+        return function(q, k, v, attn_mask=self.torch.from_numpy(mask), scale=size**-0.5)
 
 
 def float_rows(
-    threads: int, rounds: int, timed: Callable[[Sequence[Call], int, int], list[float]]
-) -> list[FloatRow]:
-    """Rows for a step and for a prompt, which are printed as they come."""
+    threads: int, rounds: int, timed: Callable[[Sequence[Call], int, int], list[float]],
+    tokens: Sequence[int] = (128,), models: Sequence[str] = ("llama",),
+) -> list[FloatRow]:  # fmt: skip
+    """Rows for a step and for a prompt of each length, which are printed as they come."""
     out = []
-    for what, kind in (("a step in float32", Net), (f"{LENGTH} tokens in float32", Prompt)):
-        net = kind(np.random.default_rng(0), LAYERS, TOKENS)
-        weights = [w.floats for w in net.products]
-        ours, summary = relax_step(net, lambda emit, w=weights: FloatRelax(emit, w))
-        read = loops(threads)[0](np.ones(sum(w.nbytes for w in weights) // 8, "uint64"))
-        calls = {"ours": ours, "read": read, "onnx": onnx_step(net, FloatOnnx(weights), threads),
-                 "torch": torch_step(net, FloatTorch(weights))}  # fmt: skip
-        times = dict(zip(calls, timed(list(calls.values()), rounds, threads), strict=True))
-        actual, expected = ours(), calls["torch"]()
-        apart = float(abs(actual - expected).max() / abs(expected).max())
-        out.append(FloatRow(what, **times, apart=apart, summary=summary))
-        print(out[-1].as_line(), flush=True)
+    for name, count in itertools.product(models, tokens):
+        for what, kind in ((f"a step after {count} tokens", Net), (f"{count} tokens", Prompt)):
+            net = kind(np.random.default_rng(0), LAYERS, TOKENS, MODELS[name], count)
+            out.append(float_row(f"{name}, {what} in float32", net, threads, rounds, timed))
+            print(out[-1].as_line(), flush=True)
     return out
+
+
+def float_row(
+    what: str, net: Net, threads: int, rounds: int,
+    timed: Callable[[Sequence[Call], int, int], list[float]],
+) -> FloatRow:  # fmt: skip
+    weights = [w.floats for w in net.products]
+    ours, summary = relax_step(net, lambda emit: FloatRelax(emit, weights))
+    read = loops(threads)[0](np.ones(sum(w.nbytes for w in weights) // 8, "uint64"))
+    calls = {"ours": ours, "read": read, "onnx": onnx_step(net, FloatOnnx(weights), threads),
+             "torch": torch_step(net, FloatTorch(weights))}  # fmt: skip
+    times = dict(zip(calls, timed(list(calls.values()), rounds, threads), strict=True))
+    actual, expected = ours(), calls["torch"]()
+    apart = float(abs(actual - expected).max() / abs(expected).max())
+    return FloatRow(what, **times, apart=apart, summary=summary)

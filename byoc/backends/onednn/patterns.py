@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import isnan
 from typing import Any
 
+from ....analysis.composites.products import TRANSPOSED_MATMUL
 from ...patterns.conditions import float32
 from ...patterns.pattern import Condition, Node, Pattern, PatternStep, one
 from ...patterns.suggest import Unmet, bind, cast
@@ -123,7 +124,7 @@ def parts(node: Node) -> str | None:
 
 
 def last_axis(node: Node) -> str | Unmet | None:
-    """layer_norm: one axis, the last one, of a known extent."""
+    """layer_norm, rms_norm: one axis, the last one, of a known extent."""
     value = node.operand(0)
     axes = [int(a) for a in node.info.attrs["axes"]]
     if value is None or len(axes) != 1 or axes[0] % value.rank != value.rank - 1:
@@ -219,12 +220,13 @@ PATTERNS = (
              plain("data_layout", "kernel_layout", "out_layout"), kernel, dtype=floating),
     anchored("conv_transpose", CONV_TRANSPOSE,
              plain("data_layout", "kernel_layout", "out_layout"), kernel, dtype=floating),
-    anchored("matmul", ("relax.matmul",), matrices, dtype=floating),
+    anchored("matmul", ("relax.matmul", TRANSPOSED_MATMUL), matrices, dtype=floating),
     anchored("pool", POOL, plain("layout", "out_layout"), window),
     anchored("global_pool", GLOBAL, plain("layout", "out_layout"), to_one),
     anchored("mean", ("relax.mean",), picture),
     anchored("concat", ("relax.concat",), parts, dtype=floating),
     anchored("softmax", ("relax.nn.softmax", "relax.nn.log_softmax")),
     anchored("layer_norm", ("relax.nn.layer_norm",), last_axis),
+    anchored("rms_norm", ("relax.nn.rms_norm",), last_axis),
     anchored("pointwise", (*ACTIVATIONS, *UNARY, *BINARY), numbers, begins),
 )  # fmt: skip

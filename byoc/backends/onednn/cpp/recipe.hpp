@@ -139,6 +139,9 @@ OPINFO_CALLED Kernel kernel_of(const char* text, const Shapes& in, bool usual = 
 #ifdef OPINFO_ATTENTION
       {"attention", attention},
 #endif
+#ifdef OPINFO_RMS_NORM
+      {"rms_norm", rms_norm},
+#endif
   };
   static const std::set<std::string> several = {"convolution", "deconvolution", "matmul",
                                                 "softmax", "attention"};

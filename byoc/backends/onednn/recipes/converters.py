@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
+from .....analysis.composites.products import TRANSPOSED_MATMUL
 from ....prepare.integers import DEQUANTIZE, QUANTIZE
 from ...common.attention_region import is_attention
 from .attention import attention
 from .concat import concat
 from .conv import CONV, CONV_TRANSPOSE, convolution
 from .matmul import matmul
-from .norm import layer_norm, softmax
+from .norm import layer_norm, rms_norm, softmax
 from .pointwise import pointwise
 from .pooling import GLOBAL, POOL, mean, pooling
 from .quantised import quantised
 from .recipe import Recipe
 from .source import Converter, OneDnnFunction
 
-#: Loops of our own, which take seconds to compile: products of few rows, convolutions by Winograd,
-#: and attention.
+#: Loops of our own, which take seconds to compile: forms of products and convolutions.
 LOOPS = tuple(f"cpp/loops/{name}.hpp" for name in (
     "threads", "vectors", "streamed", "winograd_transforms", "winograd_tiles", "winograd",
 ))  # fmt: skip
-ATTENTION = ("cpp/loops/attention_tiles.hpp", "cpp/loops/attention.hpp")
+#: Such loops that are kinds of regions by themselves.
+OWN_KINDS = tuple(f"cpp/loops/{name}.hpp" for name in ("attention_tiles", "attention", "rms_norm"))
 
 
 def runtime(own: bool) -> tuple[str, ...]:
     """The C++ that reads recipes, with loops of our own or without."""
     return ("cpp/tensors.hpp", "cpp/steps.hpp", "cpp/chains.hpp", "cpp/linear.hpp",
             *(LOOPS if own else ()), "cpp/forms.hpp", "cpp/kinds.hpp",
-            *(ATTENTION if own else ()), "cpp/quantised.hpp", "cpp/recipe.hpp")  # fmt: skip
+            *(OWN_KINDS if own else ()), "cpp/quantised.hpp", "cpp/recipe.hpp")  # fmt: skip
 
 
 def has_own_loops(recipe: str, form: str) -> bool:
     """Whether a recipe in a form needs loops of our own."""
-    return "winograd" in form or "streamed" in form or recipe.startswith("attention ")
+    own = recipe.startswith(("attention ", "rms_norm "))
+    return own or "winograd" in form or "streamed" in form
 
 
 CONVERTERS: dict[str, Converter] = {
@@ -40,10 +42,12 @@ CONVERTERS: dict[str, Converter] = {
     **dict.fromkeys((*POOL, *GLOBAL), pooling),
     "relax.concat": concat,
     "relax.matmul": matmul,
+    TRANSPOSED_MATMUL: matmul,
     "relax.mean": mean,
     "relax.nn.softmax": softmax,
     "relax.nn.log_softmax": softmax,
     "relax.nn.layer_norm": layer_norm,
+    "relax.nn.rms_norm": rms_norm,
 }
 
 

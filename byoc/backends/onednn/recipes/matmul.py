@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from .....analysis.composites.products import TRANSPOSED_MATMUL
 from ....backend.region import Region, Tensor
 from ....patterns.symbolic_shapes import same_shape, spread
 from ...common.fold_channels import Folded, fold, multiplied
@@ -16,31 +17,42 @@ from .source import OneDnnFunction
 
 def matmul(frame: OneDnnFunction) -> Recipe:
     """A batch times one matrix becomes a product of two matrices."""
-    region = frame.region
-    first, second = region.calls[0].operands
+    region, call = frame.region, frame.region.calls[0]
+    first, second = call.operands
+    swapped = call.attrs["transposed"] if call.op == TRANSPOSED_MATMUL else (False, False)
     assert isinstance(first, Tensor) and isinstance(second, Tensor)
     rank = len(region.result.shape)
-    folded = _folded(region, second)
+    folded = _folded(region, second, swapped[1])
     frame.rounds += folded.rounds
-    merge = rank > 2 and len(second.shape) == 2 and rows(region, folded)
+    merge = rank > 2 and len(second.shape) == 2 and not swapped[0] and rows(region, folded)
     axes = 2 if merge else rank
 
     def turned(tensor: Tensor) -> OperandView:
         return frame.matrix(tensor, rank, merge)
 
-    weights = frame.of(second)
+    data, weights = turned(first), frame.of(second)
+    if swapped[0]:
+        data = data.permuted(_swap(rank))
+    if swapped[1]:
+        weights = weights.permuted(_swap(len(second.shape)))
     if folded.scale is not None:
         weights = frame.fixed(multiplied(region.constants[second.index], folded.scale))
     bias = None if folded.shift is None else frame.fixed(folded.shift).expanded(axes)
-    recipe = Recipe("matmul").views(src=turned(first), weights=weights.expanded(axes),
+    recipe = Recipe("matmul").views(src=data, weights=weights.expanded(axes),
                                     dst=turned(region.result), bias=bias)  # fmt: skip
     return follow(recipe, folded.epilogue, turned)
 
 
-def _folded(region: Region, weights: Tensor) -> Folded:
+def _swap(rank: int) -> list[int]:
+    """The axes of a transposed operand."""
+    return [*range(rank - 2), rank - 1, rank - 2]
+
+
+def _folded(region: Region, weights: Tensor, transposed: bool) -> Folded:
     rank, count = len(region.result.shape), region.result.shape[-1]
     size = count if isinstance(count, int) else None
-    folded = fold(region, rank - 1, size, weights.source == "constant")
+    scalable = weights.source == "constant" and not transposed  # factors are of the last axis
+    folded = fold(region, rank - 1, size, scalable)
     if folded.shift is None:
         return folded
     shift = np.ascontiguousarray(np.broadcast_to(folded.shift, (count,)))

@@ -1,4 +1,4 @@
-"""Softmax along an axis; layer normalisation along the last one."""
+"""Softmax along an axis; normalisation of layers, and by roots of means, along the last one."""
 
 from __future__ import annotations
 
@@ -34,6 +34,15 @@ def layer_norm(frame: OneDnnFunction) -> Recipe:
     for name, operand in zip(names, params, strict=False):
         assert isinstance(operand, Tensor)
         recipe.view(name, frame.of(operand))
+    recipe.parameters(float(call.attrs["epsilon"]))
+    return _follow(frame, recipe, len(source.shape))
+
+
+def rms_norm(frame: OneDnnFunction) -> Recipe:
+    call = frame.region.calls[0]
+    source, factor = call.operands
+    assert isinstance(source, Tensor) and isinstance(factor, Tensor)
+    recipe = Recipe("rms_norm").views(src=frame.of(source), factor=frame.of(factor), dst=frame.out)
     recipe.parameters(float(call.attrs["epsilon"]))
     return _follow(frame, recipe, len(source.shape))
 
