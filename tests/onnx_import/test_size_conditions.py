@@ -39,11 +39,11 @@ def check(
     given = {n: (s, "float32") for n, s in zip(names, inputs, strict=True)}
     proto = model([node], given, results, {c: ARRAYS[c] for c in constants})
     rng = np.random.default_rng(0)
-    arrays = [rng.random(s, "float32") for s in good]
+    arrays = [rng.random(s).astype("float32") for s in good]
     mod = compare(proto, dict(zip(names, arrays, strict=True)))
     boundary = Boundary(Signature.of(mod["main"]))
     boundary(arrays)
-    wrong = [rng.random(s, "float32") for s in bad]
+    wrong = [rng.random(s).astype("float32") for s in bad]
     with pytest.raises(BoundaryError) as caught:
         boundary(wrong)
     assert f"only defined for {condition}:" in str(caught.value)
