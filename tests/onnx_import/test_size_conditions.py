@@ -29,8 +29,8 @@ ARRAYS = {name: np.array(value, "int64") for name, value in INTEGERS.items()} | 
 
 
 def check(
-    op: str, inputs: Sequence[Shape], constants: Sequence[str], good: Sequence[Shape],
-    bad: Sequence[Shape], condition: str, outputs: int = 1, **attrs: Any,
+    op: str, inputs: Sequence[Shape], constants: Sequence[str], good: Sequence[tuple[int, ...]],
+    bad: Sequence[tuple[int, ...]], condition: str, outputs: int = 1, **attrs: Any,
 ) -> None:  # fmt: skip
     """Run sizes that agree as ONNX Runtime does, and refuse others by the boundary and the code."""
     names = [f"x{k}" for k in range(len(inputs))]
