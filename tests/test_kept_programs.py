@@ -14,6 +14,7 @@ import tvm_ffi
 from torch import nn
 
 import opinfo
+from opinfo.analysis.support.bounded_folder import forget_oldest
 from opinfo.frontend.process import kept_programs
 from opinfo.frontend.process.apart import Reader, shared_reader
 from opinfo.frontend.process.kept_programs import KeptProgram, kept_program
@@ -171,14 +172,12 @@ def test_arrays_that_the_file_lacks_are_kept(program: Path, cache: Path) -> None
     assert weight.nbytes < kept.entry.stat().st_size < 2 * weight.nbytes
 
 
-def test_the_oldest_entries_go(program: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cache.mkdir(parents=True)
+def test_the_oldest_entries_go(tmp_path: Path) -> None:
     for k in range(4):
-        (cache / f"entry{k}").write_bytes(bytes(1000))
-        os.utime(cache / f"entry{k}", ns=(k, k))
-    monkeypatch.setattr(kept_programs, "MOST", 2500)
-    kept_programs._forget_oldest(cache)
-    assert sorted(p.name for p in cache.iterdir()) == ["entry2", "entry3"]
+        (tmp_path / f"entry{k}").write_bytes(bytes(1000))
+        os.utime(tmp_path / f"entry{k}", ns=(k, k))
+    forget_oldest(tmp_path, 2500)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["entry2", "entry3"]
 
 
 def test_large_files_and_other_formats_are_not_kept(

@@ -1,4 +1,4 @@
-"""Compile a program and say which stage takes how long.
+"""Compile a program as `opinfo compile` does, and say which stage takes how long.
 
 python -m benchmarks.gpu.compiling.compile_program PROGRAM.pt2 LIBRARY
 """
@@ -15,6 +15,9 @@ BEGUN = time.perf_counter()
 
 
 def main() -> None:
+    from opinfo.byoc.process.without_torch import leave_out_torch
+
+    leave_out_torch()
     import opinfo
     from opinfo.analysis.support.progress import listening
 

@@ -26,9 +26,10 @@ LISTED = 0.5
 HEAD = """# Compile times for a GPU
 
 Written by `python -m benchmarks.gpu compile_time DIR --page`: seconds from the start of a process
-that imports opinfo to the exported library, for a program of `torch.export`, one model at a time.
-**Cold** is with an empty cache. **Kept** is a second process with the cache of the first: the code
-that is the same for all models is compiled, and the libraries' plans are chosen.
+to the exported library, for a program of `torch.export`, one model at a time. As in `opinfo
+compile`, torch is only in the process that reads programs. **Cold** is with an empty cache.
+**Kept** is a second process with the cache of the first: the libraries' plans are chosen, the
+generated code is compiled, and the program was read before.
 
 {device}, {cores} cores.
 """

@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from ...analysis.support.bounded_folder import forget_oldest
 from ...analysis.support.replacing import replacing
 from ...analysis.support.user_cache import user_cache
 from ...byoc.process import trust
@@ -88,7 +89,7 @@ class KeptProgram:
             with trust.folder(self.entry.parent, create=True):
                 with replacing(self.entry) as part:
                     part.write_bytes(b"\n".join((line, body)))
-                _forget_oldest(self.entry.parent)
+                forget_oldest(self.entry.parent, MOST)
 
     def _at(self, place: Any) -> memoryview | None:
         """Return the bytes from a place in the file to its end."""
@@ -173,13 +174,3 @@ def _files(folder: str) -> Iterator[tuple[str, os.stat_result]]:
                 yield item.path, item.stat()
             elif item.name != "__pycache__":
                 yield from _files(item.path)
-
-
-def _forget_oldest(folder: Path) -> None:
-    """Remove the entries that were used longest ago, if all together are too large."""
-    states = [(s.st_mtime_ns, s.st_size, Path(p)) for p, s in _files(str(folder))]
-    total = 0
-    for _, size, path in sorted(states, reverse=True):
-        total += size
-        if total > MOST:
-            path.unlink(missing_ok=True)
