@@ -44,6 +44,8 @@ def main() -> None:
         "stages": {name: round(spent, 2) for name, spent in stages.items()},
         "cpu": round(used.user + used.system, 1),
         "cpu_of_children": round(used.children_user + used.children_system, 1),
+        "inputs": [[[int(e) for e in p.ty.shape.values], str(p.ty.dtype)]
+                   for p in mod["main"].params],
         "summary": compiled.dispatched.summary().partition("\n")[0],
     }))  # fmt: skip
 
