@@ -37,7 +37,6 @@ IMPORTS: dict[str, Sequence[str]] = {
         "torch.export.pt2_archive._package", "torch._inductor.compiler_bisector",
         "torch._inductor.decomposition",
         "torch._inductor.virtualized", "torch.fx._graph_pickler", "tvm.relax.frontend.torch",
-        "transformers.modeling_outputs",
     ),
     ".py": ("tvm.script.parser", "tvm.relax.script.parser"),
 }  # fmt: skip
