@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
+from opinfo.byoc.backends.nvidia import locate
 from opinfo.byoc.codegen import toolchain
 from opinfo.byoc.codegen.kept_code import KeptCode, kept_code
 from opinfo.byoc.codegen.toolchain import CompilerError, shared
@@ -162,3 +164,30 @@ def test_another_compiler_compiles_again(
     other.chmod(0o755)
     monkeypatch.setenv("PATH", f"{other.parent}{os.pathsep}{os.environ['PATH']}")
     assert kept(source).entry != before
+
+
+def test_that_a_header_compiles_is_asked_once(
+    cache: Path, header: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    run = subprocess.run
+
+    def noted(command: list[str], **options: object) -> object:
+        asked.append(command[0])
+        return run(command, **options)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(subprocess, "run", noted)
+    missing = header.with_name("missing.h")
+    missing.write_text("#include <absent.h>\n")
+    for _ in range(2):
+        locate._compile_error.cache_clear()  # as in another process
+        assert locate._compile_error("answer 1.h", (header.parent,)) is None
+    assert asked == ["g++"]
+    for _ in range(2):
+        locate._compile_error.cache_clear()
+        assert "absent.h" in str(locate._compile_error("missing.h", (header.parent,)))
+    assert asked == ["g++"] * 3  # a package may be installed meanwhile
+    os.utime(header, (2, 2))
+    locate._compile_error.cache_clear()
+    assert locate._compile_error("answer 1.h", (header.parent,)) is None
+    assert len(asked) == 4
