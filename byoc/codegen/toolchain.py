@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from tvm.support import cc
 
 from ..patterns.failure import first_error
 from ..process.status import signal_name
+from .kept_code import kept_code
 from .linking import is_source, steps
 
 #: Time limit of one call in seconds: a model of CUTLASS kernels takes minutes.
@@ -81,7 +83,7 @@ def _compile_at_once(jobs: Sequence[tuple[Sequence[str], str]]) -> None:
     live: list[subprocess.Popen[bytes]] = []
     with ThreadPoolExecutor(_at_once()) as threads:
         try:
-            for done in [threads.submit(_write, "compile", *job, live) for job in jobs]:
+            for done in [threads.submit(_compile, *job, live) for job in jobs]:
                 done.result()
         except BaseException:
             threads.shutdown(wait=False, cancel_futures=True)
@@ -89,6 +91,19 @@ def _compile_at_once(jobs: Sequence[tuple[Sequence[str], str]]) -> None:
                 if process.poll() is None:
                     os.killpg(process.pid, signal.SIGKILL)
             raise
+
+
+def _compile(command: Sequence[str], output: str, live: list[subprocess.Popen[bytes]]) -> None:
+    """Compile a file, or take its object if it was compiled before."""
+    kept = kept_code(command)
+    if kept is None:
+        _write("compile", command, output, live)
+    elif not kept.find(output):
+        rule = Path(f"{output}.d")
+        *words, source = command
+        _write("compile", [*words, "-MD", "-MF", str(rule), source], output, live)
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            kept.keep(output, rule.read_text("utf-8"))
 
 
 def _at_once() -> int:

@@ -1,4 +1,4 @@
-"""Compile a program and say which stage takes how long.
+"""Compile a program as `opinfo compile` does, and say which stage takes how long.
 
 python -m benchmarks.gpu.compiling.compile_program PROGRAM.pt2 LIBRARY
 """
@@ -15,6 +15,9 @@ BEGUN = time.perf_counter()
 
 
 def main() -> None:
+    from opinfo.byoc.process.without_torch import leave_out_torch
+
+    leave_out_torch()
     import opinfo
     from opinfo.analysis.support.progress import listening
 
@@ -41,6 +44,8 @@ def main() -> None:
         "stages": {name: round(spent, 2) for name, spent in stages.items()},
         "cpu": round(used.user + used.system, 1),
         "cpu_of_children": round(used.children_user + used.children_system, 1),
+        "inputs": [[[int(e) for e in p.ty.shape.values], str(p.ty.dtype)]
+                   for p in mod["main"].params],
         "summary": compiled.dispatched.summary().partition("\n")[0],
     }))  # fmt: skip
 

@@ -26,17 +26,26 @@ LISTED = 0.5
 HEAD = """# Compile times for a GPU
 
 Written by `python -m benchmarks.gpu compile_time DIR --page`: seconds from the start of a process
-that imports opinfo to the exported library, for a program of `torch.export`, one model at a time.
-**Cold** is with an empty cache. **Kept** is a second process with the cache of the first: the code
-that is the same for all models is compiled, and the libraries' plans are chosen.
+to the exported library, for a program of `torch.export`, one model at a time. As in `opinfo
+compile`, torch is only in the process that reads programs. **Cold** is with an empty cache.
+**Kept** is a second process with the cache of the first: the libraries' plans are chosen, the
+generated code is compiled, and the program was read before. **Plans** is a third one that has
+only the libraries' plans and the object of cuDNN's frontend, as for new weights. **Call** is the
+first call of the library in a process of its own, with plans kept, then the second one.
 
 {device}, {cores} cores.
 """
-COLUMNS = ("model", "dtype", "cold", "kept", "stages of the kept one, s", "offloaded")
+#: Folders of the cache that a program's own files are in.
+OWN = ("programs", "code")
+COLUMNS = ("model", "dtype", "cold", "plans", "kept", "call", "stages of the kept one, s",
+           "offloaded")  # fmt: skip
 
 
 def compile_times(folder: Path, names: Sequence[str], dtypes: Sequence[str], page: bool) -> bool:
-    """Time builds, a row each in DIR/NAME-DTYPE.compile.json; return whether one failed."""
+    """Time builds and first calls; return whether one failed.
+
+    Each model's row is in DIR/NAME-DTYPE.compile.json.
+    """
     rows = []
     for dtype, name in itertools.product(dtypes, names):
         row = _row(folder, name, dtype)
@@ -45,7 +54,7 @@ def compile_times(folder: Path, names: Sequence[str], dtypes: Sequence[str], pag
         rows.append(row)
     if page:
         print(f"written: {_write(rows)}")
-    return any("kept" not in r for r in rows)
+    return any("error" in r for r in rows)
 
 
 def _row(folder: Path, name: str, dtype: str) -> dict[str, Any]:
@@ -54,21 +63,30 @@ def _row(folder: Path, name: str, dtype: str) -> dict[str, Any]:
     if not program.exists():
         _run("export_program", str(program), name, dtype)
     cache = Path(tempfile.mkdtemp(prefix="opinfo-cold-"))
+    environment = {**os.environ, "OPINFO_CACHE": str(cache)}
+    library = folder / f"{name}-{dtype}.so"
     try:
-        for which in ("cold", "kept"):
-            library = folder / f"{name}-{dtype}.{which}.so"
-            environment = {**os.environ, "OPINFO_CACHE": str(cache)}
-            begun = time.time()
-            row[which] = _run(
-                "compiling.compile_program", str(program), str(library), env=environment
-            )
-            row[which]["seconds"] = round(time.time() - begun, 1)
+        for which in ("cold", "kept", "plans"):
+            for part in OWN if which == "plans" else ():
+                shutil.rmtree(cache / part, ignore_errors=True)
+            row[which] = _compiled(program, library, environment)
+            given = json.dumps(row[which].pop("inputs"))
+            row[which]["choices"] = len(list((cache / "cudnn").glob("*")))
+            if which == "kept":
+                row["call"] = _run("compiling.first_call", str(library), given, env=environment)
             library.unlink(missing_ok=True)
     except RuntimeError as error:
         row["error"] = str(error)[-400:]
     finally:
         shutil.rmtree(cache, ignore_errors=True)
     return row
+
+
+def _compiled(program: Path, library: Path, environment: Any) -> dict[str, Any]:
+    begun = time.time()
+    words = (str(program), str(library))
+    out = _run("compiling.compile_program", *words, env=environment)
+    return {**out, "seconds": round(time.time() - begun, 1)}
 
 
 def _run(module: str, *words: str, env: Any = None) -> dict[str, Any]:
@@ -95,9 +113,19 @@ def _write(rows: Sequence[dict[str, Any]]) -> Path:
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
-    if "kept" not in row:
-        return [f"`{row['name']}`", row["dtype"], "", "", "", " ".join(row["error"].split())[-200:]]
+    if "error" in row:
+        return [
+            f"`{row['name']}`",
+            row["dtype"],
+            "",
+            "",
+            "",
+            "",
+            "",
+            " ".join(row["error"].split())[-200:],
+        ]
     stages = sorted(row["kept"]["stages"].items(), key=lambda pair: -pair[1])
     shown = ", ".join(f"{name} {spent:.1f}" for name, spent in stages if spent >= LISTED)
-    times = [f"{row[which]['seconds']:.0f}" for which in ("cold", "kept")]
-    return [f"`{row['name']}`", row["dtype"], *times, shown, row["kept"]["summary"]]
+    times = [f"{row[which]['seconds']:.0f}" for which in ("cold", "plans", "kept")]
+    calls = f"{row['call']['first']:.1f}, {row['call']['second']:.3f}"
+    return [f"`{row['name']}`", row["dtype"], *times, calls, shown, row["kept"]["summary"]]

@@ -214,6 +214,7 @@ class OneKey : public Kernel {
 };
 
 OPINFO_UNUSED std::unique_ptr<Kernel> attention(const Context& c, const Sdpa& s) {
+  if (c.known != nullptr) return nullptr;  // a plan takes 50 ms, and is not kept
   if (s.k.extents[2] == 1 && c.data != nullptr) return std::make_unique<OneKey>(s);
   return std::make_unique<FusedAttention>(c, s);
 }

@@ -379,8 +379,9 @@ inline std::shared_ptr<Ways> ways_of(const std::string& key) {
   return ways;
 }
 
-// The time that this library may spend on choosing plans. What comes after it takes the first plan,
-// and is chosen in another process: what was chosen until then is kept on disk.
+// The time that this library may spend on choosing plans. What was not prepared until then takes the
+// first plan, and is chosen in another process: what was chosen is kept on disk. Whoever compiles a
+// model waits longer than who calls it.
 class Patience {
  public:
   Patience() : begin_(std::chrono::steady_clock::now()) {}
@@ -392,14 +393,16 @@ class Patience {
   double seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
   }
-  // `more`: seconds of one that has not ended.
-  static bool is_left(double more = 0.0) {
-    static const double most = from_environment("OPINFO_CUDNN_SECONDS", 10.0);
+  // `more`: seconds of one that has not ended. `checks`: the model is being compiled.
+  static bool is_left(double more = 0.0, bool checks = false) {
+    const double most = from_environment("OPINFO_CUDNN_SECONDS", checks ? kCompiling : kCalling);
     std::lock_guard<std::mutex> lock(mutex());
     return spent() + more < most;
   }
 
  private:
+  static constexpr double kCalling = 10.0, kCompiling = 25.0;
+
   static double& spent() {
     static double seconds = 0.0;
     return seconds;
@@ -414,14 +417,14 @@ class Patience {
 // Before the first kernel of a device is made, all regions prepare their plans, in several threads:
 // cuDNN compiles some engines at run time, a tenth of a second each. Nothing else of this library
 // runs meanwhile, and no thread is left, as none may allocate memory while a graph is captured.
-inline void prepare_together(int device) {
+inline void prepare_together(int device, bool checks) {
   static std::mutex mutex;
-  static std::set<int> done;
+  static std::set<std::pair<int, bool>> done;
   std::lock_guard<std::mutex> lock(mutex);
-  if (!done.insert(device).second || Capture(stream_of(device)).id() != 0) return;
+  if (!done.insert({device, checks}).second || Capture(stream_of(device)).id() != 0) return;
   std::vector<Function*> functions;
   for (Function* f : Function::all())
-    if (f->is_static()) functions.push_back(f);
+    if (f->is_static() && !(checks && f->is_known(device))) functions.push_back(f);
   const size_t count = std::min<size_t>({functions.size(), kThreads,
                                          std::max(1u, std::thread::hardware_concurrency())});
   if (functions.size() < 2 || count < 2) return;
@@ -430,7 +433,8 @@ inline void prepare_together(int device) {
   std::atomic<size_t> next{0};
   std::vector<std::thread> threads;
   const auto work = [&] {
-    for (size_t at; (at = next++) < functions.size() && Patience::is_left(patience.seconds());) {
+    for (size_t at; (at = next++) < functions.size() &&
+                    Patience::is_left(patience.seconds(), checks);) {
       try {
         const Current current(device);
         functions[at]->prepare(device);

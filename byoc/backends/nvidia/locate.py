@@ -10,10 +10,12 @@ import functools
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...codegen.kept_code import kept_code
 from ...codegen.loading.cuda_device import no_gpu
 from ...patterns.failure import first_error
 from ..common.installed import homes, linked, no_compiler, package_folders
@@ -136,14 +138,25 @@ def _compile_error(header: str, folders: tuple[Path, ...]) -> str | None:
     """Why a header does not compile; None if it does, or if no compiler is there to say so.
 
     It is only preprocessed: that finds what is missing, and cuDNN's frontend takes 20 s to parse.
+    That it does is kept, as long as no file that it includes changes.
     """
-    command = ["g++", "-x", "c++", "-std=c++17", "-E", "-o", "/dev/null", "-"]
-    command += [f"-I{folder}" for folder in folders]
     if no_compiler() is not None:
         return None
-    made = subprocess.run(command, input=f"#include <{header}>\n", capture_output=True, text=True,
-                          check=False)  # fmt: skip
-    return None if made.returncode == 0 else first_error(made.stderr)
+    words = ["g++", "-std=c++17", "-E", *(f"-I{folder}" for folder in folders)]
+    with tempfile.TemporaryDirectory(prefix="opinfo-header-") as place:
+        source, rule, nothing = (Path(place, n) for n in ("probe.cc", "probe.d", "probe.i"))
+        source.write_text(f"#include <{header}>\n", encoding="utf-8")
+        kept = kept_code([*words, str(source)])
+        if kept is not None and kept.find(str(nothing)):
+            return None
+        command = [*words, "-MD", "-MF", str(rule), "-o", os.devnull, str(source)]
+        made = subprocess.run(command, capture_output=True, text=True, check=False)
+        if made.returncode != 0:
+            return first_error(made.stderr)
+        nothing.touch()
+        if kept is not None:
+            kept.keep(str(nothing), rule.read_text("utf-8", "replace"))
+    return None
 
 
 def _folders(packages: tuple[str, ...], kind: str) -> Iterator[Path]:

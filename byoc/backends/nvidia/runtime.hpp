@@ -143,6 +143,7 @@ struct Operand {
 // What a kernel is made for. `alignment`: bytes that all addresses are multiples of. `data` is null
 // if no kernel is asked for yet: what takes long may be prepared. `waits`: a request with extents
 // that were unknown when the region was compiled waits for the kernel, so making it must be fast.
+// `known`: nothing is made; it gets whether a kernel is known to exist, from what is kept on disk.
 struct Context {
   const char* name;
   int device;
@@ -150,10 +151,12 @@ struct Context {
   std::vector<Extents> extents;
   void* const* data;
   bool waits = false;
+  bool* known = nullptr;
 
   Operand tensor(int k) const { return {k, nullptr, extents[k]}; }
   OPINFO_UNUSED Operand constant(int k) const {
-    return {-1, constants()[k]->on(device), constants()[k]->extents()};
+    Constant& all = *constants()[k];
+    return {-1, known != nullptr ? all.host() : all.on(device), all.extents()};
   }
 };
 
@@ -168,9 +171,10 @@ struct Nothing : Kernel {
   void operator()(void* const*, cudaStream_t) const override {}
 };
 
-// Called before the first kernel is made for a device, if a library sets it.
-inline void (*&before_kernels())(int device) {
-  static void (*all)(int) = nullptr;
+// Called before the first kernel is made for a device, if a library sets it. `checks`: what is known
+// to exist is not called now.
+inline void (*&before_kernels())(int device, bool checks) {
+  static void (*all)(int, bool) = nullptr;
   return all;
 }
 
@@ -236,19 +240,30 @@ class Function {
   }
 
   // What takes long is done before it is called.
-  void prepare(int device) const {
-    Context c{name_, device, kAligned, {}, nullptr};
+  void prepare(int device, bool* known = nullptr) const {
+    Context c{name_, device, kAligned, {}, nullptr, false, known};
     for (const int64_t* spec : specs_) c.extents.emplace_back(spec + 3, spec + 3 + spec[0]);
     make_(c);
+  }
+
+  // Whether an earlier process kept on disk what it chose on this device, so that nothing is made.
+  bool is_known(int device) const {
+    bool known = false;
+    if (before_kernels() != nullptr) try {
+        prepare(device, &known);
+      } catch (const std::exception&) {  // making its kernel raises it again
+      }
+    return known;
   }
 
   void check(int device) {
     if (!is_static()) return;
     const Current current(device);
+    if (is_known(device)) return;
     const Trial trial(specs_);
     if (trial)
-      find(device, kAligned, trial.tensors().data(), static_cast<int>(specs_.size()),
-           trial.data());
+      find(device, kAligned, trial.tensors().data(), static_cast<int>(specs_.size()), trial.data(),
+           true);
     check_synchronized();
   }
 
@@ -300,13 +315,13 @@ class Function {
   }
 
   std::shared_ptr<const Kernel> find(int device, int alignment, const DLTensor* const* tensors,
-                                     int count, void* const* data) {
+                                     int count, void* const* data, bool checks = false) {
     static thread_local Extents key;
     key.assign({device, alignment});
     for (int k = 0; k < count; ++k)
       key.insert(key.end(), tensors[k]->shape, tensors[k]->shape + tensors[k]->ndim);
     return kernels_.find(key, [&]() -> std::shared_ptr<const Kernel> {
-      if (before_kernels() != nullptr) before_kernels()(device);
+      if (before_kernels() != nullptr) before_kernels()(device, checks);
       Context c{name_, device, alignment, {}, data, !is_static()};
       for (int k = 0; k < count; ++k)
         c.extents.emplace_back(tensors[k]->shape, tensors[k]->shape + tensors[k]->ndim);

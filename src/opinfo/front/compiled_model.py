@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tvm
@@ -20,10 +20,12 @@ from ..byoc.compile import CompiledModule
 from ..byoc.dispatching.dispatch import Dispatched
 from ..jit.arguments.boundary import Boundary
 from ..jit.arguments.signature import Signature
-from ..jit.compile.compile_shapes import CompiledShapes
-from ..jit.compile.specialize import SpecializedFunction
 from ..verify.verification import Verified, verified
 from .models import as_module
+
+if TYPE_CHECKING:
+    from ..jit.compile.compile_shapes import CompiledShapes
+    from ..jit.compile.specialize import SpecializedFunction
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,7 +60,7 @@ class Compiled:
     @property
     def functions(self) -> tuple[SpecializedFunction, ...]:
         """How each function is compiled; empty without ``shapes``."""
-        return self.result.functions if isinstance(self.result, CompiledShapes) else ()
+        return () if isinstance(self.result, CompiledModule) else self.result.functions
 
     def run(self, *inputs: Any, function: str = "main") -> Any:
         """Call a function of the model; symbolic functions run their generic or AOT kernels.

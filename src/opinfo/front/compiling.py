@@ -19,7 +19,6 @@ from ..byoc.dispatching.dispatch_request import Options
 from ..byoc.measure import Measure
 from ..frontend.source_file import source_of
 from ..jit.arguments.signature import Signature
-from ..jit.compile.compile_shapes import compile_shapes
 from ..jit.config.strategy import Config, Dim, Strategy
 from ..layout.search.constraints import Desired
 from .backend_choice import BackendChoice, choose_backends
@@ -117,6 +116,8 @@ def compile(
         raceable = race and free and not few_bits  # runtimes would store them in full
         names = rivals(tvm_target, signatures) if raceable else []
         return raced(build, choice, measure, names, mod, files)
+    from ..jit.compile.compile_shapes import compile_shapes  # it imports all schedules
+
     choice = choose_backends(backends or (), priority, calibration, tvm_target)
     options = Options(priority, force, measure, "best" if backends else "given", wants,
                       choice.calibration)  # fmt: skip

@@ -21,6 +21,7 @@ from .checks.large_constants import attached, unpacked
 from .checks.notes import without_digest, without_notes
 from .formats import LOADERS, from_json
 from .process.apart import shared_reader
+from .process.kept_programs import kept_program
 from .source_file import SourceFile, remember
 
 __all__ = ["LOADERS", "FrontendError", "load", "parse_shape"]
@@ -69,14 +70,18 @@ def read(
         problem = "not a regular file" if path.exists() else "no such file"
         raise FrontendError(f"{path}: {'is a folder' if path.is_dir() else problem}")
     stage(f"reading {path.name}")
-    message = shared_reader().read(path, requested, seconds)
+    kept = kept_program(path, requested)
+    known = kept.find() if kept is not None else None
+    message = b"" if known is not None else shared_reader().read(path, requested, seconds)
     try:
-        text, arrays = unpacked(message)
+        text, arrays = known or unpacked(message)
         mod = attached(from_json.loaded(text), arrays)
     except BadGraph as error:
         raise FrontendError(f"{path}: the module is not well typed: {one_line(error)}") from error
     except Exception as error:  # TVM's reader of JSON raises various types
         raise FrontendError(f"{path}: TVM cannot load the module: {one_line(error)}") from error
+    if kept is not None and known is None:
+        kept.keep(message)
     mod, digest = without_digest(mod)
     mod, notes = without_notes(mod)
     if digest and path.suffix.lower() == ".onnx":

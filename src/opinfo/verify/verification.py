@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tvm
@@ -22,11 +22,13 @@ from ..byoc.compile import CompiledModule
 from ..byoc.dispatching.dispatch import Dispatched
 from ..byoc.measure import Excluded, Timing
 from ..byoc.process.folder import Folder
-from ..jit.compile.compile_shapes import CompiledShapes
 from ..layout.report.plan_report import columns
 from ..report.regions import costs, reasons
 from .trial_inputs import trial_inputs
 from .trial_runs import flat, trial_runs
+
+if TYPE_CHECKING:
+    from ..jit.compile.compile_shapes import CompiledShapes
 
 Array = np.ndarray[Any, Any]
 #: The largest difference to accept, relative to an output's largest value.

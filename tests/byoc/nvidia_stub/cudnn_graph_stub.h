@@ -91,6 +91,7 @@ inline bool fuses_without = true;  // also where no residual is added
 inline bool elementwise = true;    // graphs without a convolution
 inline int most_operations = 99;   // that a plan with a convolution runs
 inline std::atomic<int> executed{0};
+inline std::atomic<int> planned{0};
 constexpr int64_t refused_channels = 13;  // no engine has so many
 }  // namespace stub
 
@@ -324,6 +325,7 @@ inline cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t raw) {
   if (d->type == CUDNN_BACKEND_ENGINE_DESCRIPTOR &&
       d->one<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX) > 2)
     status = CUDNN_STATUS_NOT_SUPPORTED;
+  if (d->type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) ++stub::planned;
   d->finalized = status == CUDNN_STATUS_SUCCESS;
   return status;
 }

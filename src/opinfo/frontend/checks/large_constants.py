@@ -29,9 +29,13 @@ def packed(mod: tvm.IRModule) -> bytes:
     """Return a module as its JSON and arrays, after a line with their length and types."""
     mod, arrays = detached(mod)
     text = tvm.ir.save_json(mod).encode()
-    line = json.dumps([len(text), [[str(a.dtype), a.shape] for a in arrays]]).encode()
     elements = (np.ascontiguousarray(a).data.cast("B") for a in arrays)
-    return b"".join([line, b"\n", text, *elements])
+    return b"".join([heading(text, arrays), text, *elements])
+
+
+def heading(text: bytes, arrays: Sequence[Array]) -> bytes:
+    """Return the line in front of the JSON of a module and arrays."""
+    return json.dumps([len(text), [[str(a.dtype), a.shape] for a in arrays]]).encode() + b"\n"
 
 
 def unpacked(message: bytes) -> tuple[bytes, list[Array]]:
@@ -39,6 +43,21 @@ def unpacked(message: bytes) -> tuple[bytes, list[Array]]:
 
     Raises:
         BadGraph: The message is malformed.
+    """
+    return from_parts(message, None)
+
+
+def from_parts(
+    message: bytes, elsewhere: Sequence[memoryview | None] | None
+) -> tuple[bytes, list[Array]]:
+    """Return the same as `unpacked` for a message without some of its arrays.
+
+    Args:
+        message: The message.
+        elsewhere: For each array that it lacks, bytes that begin with its elements.
+
+    Raises:
+        BadGraph: The message is malformed, or the bytes are too few.
     """
     end = message.find(b"\n") + 1
     try:
@@ -49,13 +68,16 @@ def unpacked(message: bytes) -> tuple[bytes, list[Array]]:
         raise BadGraph("expected the length of a module, and arrays") from error
     if any(type(n) is not int or n < 0 for n in numbers) or any(d not in DTYPES for d, _ in types):
         raise BadGraph("expected lengths, and dtypes of arrays")
+    if elsewhere is not None and len(elsewhere) != len(types):
+        raise BadGraph("expected as many places as arrays")
     place, arrays = end + length, []
-    for dtype, extents in types:
+    for (dtype, extents), other in zip(types, elsewhere or [None] * len(types), strict=True):
+        source, start = (message, place) if other is None else (other, 0)
         count = prod(extents)
-        if place + count * np.dtype(dtype).itemsize > len(message):
+        if start + count * np.dtype(dtype).itemsize > len(source):
             raise BadGraph("the arrays are longer than the message")
-        arrays.append(np.frombuffer(message, dtype, count, place).reshape(extents))
-        place += arrays[-1].nbytes
+        arrays.append(np.frombuffer(source, dtype, count, start).reshape(extents))
+        place += arrays[-1].nbytes if other is None else 0
     if place != len(message):
         raise BadGraph("the message is longer than its arrays")
     return message[end : end + length], arrays

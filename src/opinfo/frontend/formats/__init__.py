@@ -8,26 +8,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import tvm
 
 from ..checks.input_shapes import Shapes, bind_shapes
-from ..checks.large_constants import packed
-from ..checks.tidy import tidy
-from . import from_json, from_onnx, from_script, from_torch
-from .static_onnx import static_file
 
-__all__ = ["LOADERS", "read_file", "static_file"]
+__all__ = ["LOADERS", "read_file"]
 
-LOADERS: dict[str, Callable[[Path, Shapes], tvm.IRModule]] = {
-    ".onnx": from_onnx.load,
-    ".pt2": from_torch.load,
-    ".json": from_json.load,
-    ".py": from_script.load,
-}
+
+def _reader(module: str) -> Callable[[Path, Shapes], tvm.IRModule]:
+    """Return the reader in a module, which is imported when it is called."""
+
+    def load(path: Path, shapes: Shapes) -> tvm.IRModule:
+        return import_module(f".{module}", __name__).load(path, shapes)
+
+    return load
+
+
+#: The module of each format, and its reader.
+MODULES = {".onnx": "from_onnx", ".pt2": "from_torch", ".json": "from_json", ".py": "from_script"}
+LOADERS = {suffix: _reader(module) for suffix, module in MODULES.items()}
 
 
 def read_file(path: Path, shapes: Shapes) -> bytes:
     """Read a file and return its module as a message; runs in the reader process."""
+    from ..checks.large_constants import packed
+    from ..checks.tidy import tidy
+
     return packed(bind_shapes(tidy(LOADERS[path.suffix.lower()](path, shapes)), shapes))

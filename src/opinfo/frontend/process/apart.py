@@ -48,7 +48,7 @@ class Reader(LineProcess):
     def static_file(self, path: Path, digest: str, extents: Sequence[Sequence[int]]) -> bytes:
         """Return an ONNX file with static shapes as an unchecked message; raises `FrontendError`.
 
-        The arguments are those of `formats.static_file`.
+        The arguments are those of `formats.static_onnx.static_file`.
         """
         return self._limited(path, {"static": [digest, extents]}, None)
 

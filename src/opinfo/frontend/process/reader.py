@@ -28,6 +28,8 @@ from ..checks import crash_place
 from ..checks.error import FrontendError, one_line
 from ..checks.limits import limit
 
+#: The package whose modules have names that begin with a dot.
+PACKAGE = "opinfo.frontend"
 #: Idle seconds after which the process ends.
 IDLE = 120.0
 #: Modules to import before the limits apply, once for all files.
@@ -36,8 +38,8 @@ IMPORTS: dict[str, Sequence[str]] = {
     ".pt2": (
         "torch.export.pt2_archive._package", "torch._inductor.compiler_bisector",
         "torch._inductor.decomposition",
-        "torch._inductor.virtualized", "torch.fx._graph_pickler", "tvm.relax.frontend.torch",
-        "transformers.modeling_outputs",
+        "torch._inductor.virtualized", "torch.fx._graph_pickler", "torch._functorch.aot_autograd",
+        "tvm.relax.frontend.torch", ".converters.program_importer", ".converters.derived_sizes",
     ),
     ".py": ("tvm.script.parser", "tvm.relax.script.parser"),
 }  # fmt: skip
@@ -97,7 +99,7 @@ def _read_file(job: dict[str, Any], read: Any) -> bytes:
     limit(job["seconds"], job["memory"])
     try:
         if "static" in job:
-            from ..formats import static_file
+            from ..formats.static_onnx import static_file
 
             return b"M" + static_file(path, *job["static"])
         shapes = {name: tuple(dims) for name, dims in job["shapes"].items()}
@@ -115,9 +117,12 @@ def _prepare(suffix: str) -> None:
         from ...analysis.registry.registry import load_all
 
         load_all()  # they register the operators of raised modules
-    for name in IMPORTS.get(suffix, ()):
+    from ..formats import MODULES
+
+    own = (f".formats.{MODULES[suffix]}", ".checks.tidy") if suffix in MODULES else ()
+    for name in (*own, *IMPORTS.get(suffix, ())):
         try:
-            import_module(name)
+            import_module(name, PACKAGE)
         except Exception:  # the reader of the format reports missing packages
             continue
 

@@ -1,0 +1,158 @@
+"""Which plans of convolutions are built when a library is checked, and in its first call."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tvm_ffi
+
+from opinfo.byoc.backends.common.region_source import headers
+from opinfo.byoc.backends.nvidia.cudnn import HEADERS
+
+STUB = Path(__file__).parent / "nvidia_stub"
+#: Three regions: relu(x * w) of 1x1 convolutions over rows of 5, 6 and again 5 pixels. Functions
+#: return how many plans were run, and `planned` how many were built.
+HARNESS = """
+template <int pixels>
+std::unique_ptr<Kernel> region(const Context& c) {
+  Conv v;
+  v.order = {0, 1, 2, 3};
+  v.strides = v.dilation = {1, 1};
+  v.padding = {0, 0};
+  v.x = c.tensor(0);
+  v.w = c.tensor(1);
+  v.y = c.tensor(2);
+  v.activation = CUDNN_POINTWISE_RELU_FWD;
+  return convolution(c, v);
+}
+template <int pixels>
+const int64_t spec[] = {4, kDLFloat, 32, 1, 3, 1, pixels, 4, kDLFloat, 32, 4, 3, 1, 1,
+                        4, kDLFloat, 32, 1, 4, 1, pixels};
+static Function regions[] = {{"a", region<5>, 3, spec<5>}, {"b", region<6>, 3, spec<6>},
+                             {"c", region<5>, 3, spec<5>}};
+
+template <typename Work>
+int counted(Work work) {
+  stub::executed = stub::planned = 0;
+  try {
+    work();
+  } catch (const std::exception&) {
+    return -1;
+  }
+  return stub::executed;
+}
+extern "C" int planned() { return stub::planned; }
+extern "C" int runs(int most_operations) { return stub::most_operations = most_operations; }
+extern "C" int check(int k) { return counted([&] { regions[k].check(0); }); }
+extern "C" int first_call() { return counted([&] { before_kernels()(0, false); }); }
+extern "C" int prepare_alone(int k) { return counted([&] { regions[k].prepare(0); }); }
+"""
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("checks")
+    source, library = folder / "checks.cc", folder / "checks.so"
+    text = headers("opinfo.byoc.backends.nvidia", "runtime.hpp", *HEADERS)
+    source.write_text(text + HARNESS)
+    folders = [f"-I{p}" for p in (STUB, *tvm_ffi.libinfo.include_paths())]
+    runtime = tvm_ffi.libinfo.find_libtvm_ffi()
+    subprocess.run(["g++", "-std=c++17", "-shared", "-fPIC", "-DOPINFO_DEVICE=kDLCPU", *folders,
+                    str(source), runtime, "-o", str(library)], check=True)  # fmt: skip
+    return library
+
+
+@pytest.fixture
+def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("OPINFO_CACHE", str(tmp_path))
+    return tmp_path / "cudnn"
+
+
+def process(library: Path, folder: Path) -> Any:
+    """The library with memory of its own, as another process has it."""
+    copy = folder / f"{len(os.listdir(folder))}.so"
+    shutil.copy(library, copy)
+    return ctypes.CDLL(str(copy))
+
+
+def test_what_is_kept_is_not_built_when_a_library_is_checked(
+    library: Path, records: Path, tmp_path: Path
+) -> None:
+    first = process(library, tmp_path)
+    assert [first.check(k) > 0 for k in range(3)] == [True, True, False]  # two share a choice
+    assert len(list(records.iterdir())) == 2
+    second = process(library, tmp_path)
+    for k in range(3):
+        assert second.check(k) == 0 and second.planned() == 0
+
+
+def test_the_first_call_builds_one_plan_of_each_choice(
+    library: Path, records: Path, tmp_path: Path
+) -> None:
+    first = process(library, tmp_path)
+    for k in range(3):
+        first.check(k)
+    second = process(library, tmp_path)
+    second.check(0)
+    assert second.first_call() == 0 and second.planned() == 2
+    assert first.first_call() == 0 and first.planned() == 0  # it has them
+
+
+def test_only_what_is_not_kept_is_prepared_for_a_check(
+    library: Path, records: Path, tmp_path: Path
+) -> None:
+    loaded = process(library, tmp_path)
+    assert loaded.check(1) > 0
+    both = loaded.planned()  # those of the other regions were prepared with it
+    loaded.check(0)
+    (wide,) = (r for r in records.iterdir() if "x,1,3,1,6" in r.read_text())
+    wide.unlink()
+    again = process(library, tmp_path)
+    assert again.check(0) == 0 and again.planned() == 0
+    assert again.check(1) > 0 and again.planned() == both // 2
+    assert wide.exists()
+
+
+def test_what_was_prepared_is_timed_after_the_time_is_spent(
+    library: Path, records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPINFO_CUDNN_SECONDS", "0")
+    loaded = process(library, tmp_path)
+    loaded.prepare_alone(0)
+    assert loaded.check(0) > 0
+    assert loaded.check(1) == 0  # takes the first plan
+    (record,) = records.iterdir()
+    assert "x,1,3,1,5" in record.read_text()
+
+
+def test_a_record_that_cannot_be_taken_is_found_by_the_call(
+    library: Path, records: Path, tmp_path: Path
+) -> None:
+    """The same version on the same device has the engine, unless somebody wrote the file."""
+    process(library, tmp_path).check(0)
+    (record,) = records.iterdir()
+    key = record.read_text().splitlines()[0]
+    record.write_text(f"{key}\n0 9 0 end\n")
+    loaded = process(library, tmp_path)
+    assert loaded.check(0) == 0 and loaded.planned() == 0
+    loaded.prepare_alone(0)
+    assert loaded.planned() > 1
+    record.write_text(f"{key}\n7 2 0 end\n")  # there is no such form
+    assert process(library, tmp_path).check(0) > 0
+
+
+def test_a_region_without_a_kernel_is_still_found(
+    library: Path, records: Path, tmp_path: Path
+) -> None:
+    loaded = process(library, tmp_path)
+    loaded.runs(0)
+    try:
+        assert loaded.check(1) == -1 and not list(records.iterdir())
+    finally:
+        loaded.runs(99)  # all copies of the library share it
