@@ -39,8 +39,9 @@ def main() -> None:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     runs: dict[str, Callable[[], Any]] = {}
     with torch.no_grad():
-        reference = reference_of(module, inputs)
-        _add_libraries(runs, row, str(stem), inputs)
+        with alone(folder):
+            reference = reference_of(module, inputs)
+            _add_libraries(runs, row, str(stem), inputs)
         candidates_one_at_a_time(folder)
         for mode in filter(None, modes.split(",")):
             _add(runs, row, mode, lambda m=mode: compiled(module, inputs, m))
