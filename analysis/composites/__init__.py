@@ -7,6 +7,7 @@ constructor and its documentation come from one Python function, the definition.
 from .attention import grouped_attention, merge_attention_states
 from .defining.composite import composite
 from .grouped import group_dequantize, group_quantize
+from .long_rotary import long_rotary_embedding
 from .page_copies import copy_page, move_in_pages, read_from_pages
 from .products import transposed_matmul
 from .rotary import apply_rotary_embedding, rotary_embedding
@@ -30,6 +31,7 @@ __all__ = [
     "group_quantize",
     "grouped_attention",
     "index_update",
+    "long_rotary_embedding",
     "merge_attention_states",
     "move_in_pages",
     "read_from_pages",
