@@ -127,6 +127,6 @@ def test_a_kernel_with_threads_is_one_operator() -> None:
     chain = op_infos(strip(by_threads))
     assert isinstance(chain, Chain) and chain.names == ("relax.nn.add_rms_norm",)
     (step,) = chain.steps
-    assert step.info.operands == (0, 1, 2)
+    assert step.operator.operands == (0, 1, 2)
     assert step.info.certificate.kind == "proved"
     assert [(r.step, r.output) for r in chain.outputs] == [(0, 0), (0, 1)]
