@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from tvm import te, tirx
 
+from benchmarks.gpu.language.storages import Storage, prim_func
 from opinfo.byoc.backends.nvidia.grouped_weights.gemv_kernel import gemv_kernel, packed_scheduled
 from opinfo.byoc.backends.nvidia.grouped_weights.grouped_product import grouped_product
 from opinfo.byoc.backends.nvidia.schedules.program.thread_loops import kernels
@@ -21,75 +21,9 @@ from ..machine import execute
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True)
-class Storage:
-    """How weights of (columns, depth), or transposed, are stored; ``zeros``: none, a dtype, or
-    the axis along which zero points are packed."""
-
-    bits: int = 4
-    group: int = 32
-    offset: int = 0
-    dtype: str = "uint32"
-    along: int = 1
-    zeros: str | int | None = None
-
-    @property
-    def per_word(self) -> int:
-        return int(np.dtype(self.dtype).itemsize * 8 // self.bits)
-
-    def shapes(self, columns: int, depth: int) -> list[tuple[int, int]]:
-        """The shapes of words, scales and zero points."""
-        groups = -(-depth // self.group)
-        words = -(-groups * self.group // self.per_word)
-        out = [(columns, words), (columns, groups), (columns, groups)]
-        if (self.zeros == 0 and self.along) or (self.zeros == 1 and not self.along):
-            out[2] = (-(-columns // self.per_word), groups)
-        elif self.zeros in (0, 1):
-            out[2] = (columns, -(-groups // self.per_word))
-        return out if self.along else [(b, a) for a, b in out]
-
-
-def digit(words: Any, at: tuple[Any, Any], axis: int, s: Storage) -> Any:
-    """The value at an element, of words packed along an axis."""
-    at_word = list(at)
-    at_word[axis] = at[axis] // s.per_word
-    word = words[tuple(at_word)]
-    if s.bits == 8 and s.dtype in ("int8", "uint8"):
-        return word
-    amount = tirx.Cast(s.dtype, at[axis] % s.per_word * s.bits)
-    return tirx.bitwise_and(word >> amount, tirx.const((1 << s.bits) - 1, s.dtype))
-
-
-def product(rows: int, columns: int, depth: int, s: Storage) -> Any:
-    """A PrimFunc: a dequantisation and a product of the weights with rows."""
-    shapes, kind = s.shapes(columns, depth), "float16"
-    dtypes = [s.dtype, kind, s.zeros if isinstance(s.zeros, str) else s.dtype]
-    inputs = [te.placeholder(shape, dtype, name=name) for shape, dtype, name in
-              zip(shapes, dtypes, ("words", "scale", "zeros"), strict=True)]  # fmt: skip
-    words, scale, zeros = inputs
-
-    def value(i: Any, j: Any) -> Any:
-        at = (i, j // s.group) if s.along else (i // s.group, j)
-        out = tirx.Cast(kind, digit(words, (i, j), s.along, s))
-        if s.offset:
-            out = out - tirx.const(s.offset, kind)
-        if s.zeros is not None:
-            zero = zeros[at] if isinstance(s.zeros, str) else digit(zeros, at, s.zeros, s)
-            out = out - tirx.Cast(kind, zero)
-        return out * scale[at]
-
-    w = te.compute((columns, depth) if s.along else (depth, columns), value, name="w")
-    x = te.placeholder((1, rows, depth), kind, name="x")
-    k = te.reduce_axis((0, depth), "k")
-    y = te.compute((1, rows, columns), lambda b, i, j: te.sum(
-        x[b, i, k] * w[(j, k) if s.along else (k, j)], k), "y")  # fmt: skip
-    used = inputs if s.zeros is not None else inputs[:2]
-    return te.create_prim_func([x, *used, y]).with_attr("tirx.noalias", True)
-
-
 def values_of(words: Array, axis: int, size: int, s: Storage) -> Array:
     """The values in words, along an axis, as integers."""
-    if s.bits == 8 and s.dtype in ("int8", "uint8"):
+    if s.bits == 8 and s.is_byte:
         return np.asarray(words.astype(int))
     words = np.moveaxis(words, axis, -1).astype("int64")
     shifts = s.bits * np.arange(s.per_word)
@@ -145,7 +79,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_a_kernel_multiplies(name: str) -> None:
     rows, columns, depth, storage = CASES[name]
-    func = product(rows, columns, depth, storage)
+    func = prim_func(rows, columns, depth, storage)
     nest, buffers = gemv_kernel(grouped_product(func))
     operands, weights = inputs_of(rows, columns, depth, storage)
     (got,) = execute(kernels(func, [nest], buffers), operands)
@@ -156,7 +90,7 @@ def test_a_kernel_multiplies(name: str) -> None:
 def test_infinite_activations_are_multiplied_as_numpy_does(name: str) -> None:
     """One is infinite in the first row; the others are finite."""
     rows, columns, depth, storage = CASES[name]
-    func = product(rows, columns, depth, storage)
+    func = prim_func(rows, columns, depth, storage)
     operands, weights = inputs_of(rows, columns, depth, storage)
     x = operands[0]
     x[0, 0, 255] = np.inf
@@ -181,5 +115,5 @@ def test_infinite_activations_are_multiplied_as_numpy_does(name: str) -> None:
 def test_other_storages_are_refused(
     size: tuple[int, int, int], storage: Storage, reason: str
 ) -> None:
-    refused = packed_scheduled(product(*size, storage))
+    refused = packed_scheduled(prim_func(*size, storage))
     assert not refused and reason in refused.reason
