@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 import tvm
-from torch import nn
+from torch import Tensor, nn
 from tvm import relax
 
 import opinfo
@@ -19,7 +19,6 @@ from opinfo.frontend.formats.from_torch import from_program
 from opinfo.transform import AppendToCaches
 
 ROOM, WIDTH = 8, 4
-Tensor = torch.Tensor
 
 
 def index_copy(cache: Tensor, places: Tensor, rows: Tensor) -> None:

@@ -39,16 +39,15 @@ def inputs_of(rows: int, columns: int, depth: int, s: Storage) -> tuple[list[Arr
     scale = rng.random(shapes[1])
     values = values_of(words, s.along, depth, s).astype(float) - s.offset
     operands = [rng.standard_normal((1, rows, depth)), words, scale]
-    spread = dict(repeats=s.group, axis=s.along)
     if s.zeros is not None:
         if isinstance(s.zeros, str):
             zeros = zero = rng.integers(0, 9, shapes[2]).astype(s.zeros)
         else:
             zeros = rng.integers(limits.min, limits.max, shapes[2], s.dtype, endpoint=True)
             zero = values_of(zeros, s.zeros, scale.shape[s.zeros], s)
-        values = values - np.take(zero.repeat(**spread), range(depth), s.along)
+        values = values - np.take(zero.repeat(s.group, s.along), range(depth), s.along)
         operands.append(zeros)
-    weights = values * np.take(scale.repeat(**spread), range(depth), s.along)
+    weights = values * np.take(scale.repeat(s.group, s.along), range(depth), s.along)
     return operands, weights if s.along else weights.T
 
 

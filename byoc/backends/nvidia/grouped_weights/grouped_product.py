@@ -91,7 +91,7 @@ def grouped_product(func: Any) -> GroupedProduct:
     words, scale, *zeros = (params[int(v)] if isinstance(v, int) else None
                             for v in weights.operands)  # fmt: skip
     left, attrs = multiply.operands[0], weights.attrs
-    if None in (words, scale, *zeros) or not isinstance(left, int):
+    if words is None or scale is None or None in zeros or not isinstance(left, int):
         raise NoGpuSchedule("operands are not parameters")
     x = params[left]
     depth = static(x.ty.shape[-1]) or 0
