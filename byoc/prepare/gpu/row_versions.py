@@ -60,9 +60,8 @@ def _rows(func: Any) -> Any:
     It is None if there is no such product, or if its rows are something else.
     """
     own = [e for p in func.params for t in _tensors(p.ty) for e in t.shape.values if is_prim_var(e)]
-    values = {
-        b.var: getattr(b, "value", None) for block in func.body.blocks for b in block.bindings
-    }
+    bindings = [b for block in func.body.blocks for b in block.bindings]
+    values: dict[Any, Any] = {b.var: getattr(b, "value", None) for b in bindings}
     for call in values.values():
         if not any(named(call, p) for p in PRODUCTS) or not _packed(call.args[1], values):
             continue
@@ -87,7 +86,7 @@ def _is_one(extent: Any) -> bool:
 
 def _packed(weights: Any, values: dict[Any, Any]) -> bool:
     """Whether an operand is dequantised from words that are no constant, perhaps moved."""
-    call = values.get(weights)
+    call: Any = values.get(weights)
     while any(named(call, m) for m in MOVES):
         call = values.get(call.args[0])
     return named(call, DEQUANTIZE) and not isinstance(call.args[0], GenericConst)

@@ -31,11 +31,11 @@ from ..schedules.program.thread_loops import (
     thread_loop,
     when,
 )
-from .column_kernel import column_kernel
-from .epilogue import Epilogue
+from .columns_kernel import columns_kernel
 from .grouped_product import GroupedProduct, grouped_product, has_words, plain_product
 from .half_vector import HalfVector
 from .packed_vector import PackedVector, sum_of
+from .product_results import ProductResults
 from .storage import MOST_ROWS
 from .thread_sum import summed
 
@@ -81,7 +81,7 @@ def gemv_kernel(what: GroupedProduct, tile: GemvTile | None = None) -> tuple[Any
     if not 0 < what.rows <= MOST_ROWS:
         raise NoGpuSchedule(f"{what.rows} rows, expected at most {MOST_ROWS}")
     if not what.along:
-        return column_kernel(what)
+        return columns_kernel(what)
     kind = HalfVector if what.scale is None else PackedVector
     tile = tile or tile_of(what.rows, what.columns, kind(what, 1).vectors)
     return _Gemv(what, tile, kind(what, tile.columns))()
@@ -161,4 +161,4 @@ class _Gemv:
                         for k in range(tile.splits)])  # fmt: skip
         r, m = (lane, number(0)) if rows == 1 else (
             tirx.floordiv(lane, number(rows)), tirx.floormod(lane, number(rows)))  # fmt: skip
-        return Epilogue(self.what)(m, column + r, total)
+        return ProductResults(self.what)(m, column + r, total)

@@ -88,11 +88,11 @@ def grouped_product(func: Any) -> GroupedProduct:
     chain = _chain(func)
     weights, multiply, axis = _product_of(chain)
     params = items(func.params)
-    words, scale, *zeros = (params[int(v)] if isinstance(v, int) else None
-                            for v in weights.operands)  # fmt: skip
+    operands: list[Any] = [params[v] for v in weights.operands if isinstance(v, int)]
     left, attrs = multiply.operands[0], weights.attrs
-    if words is None or scale is None or None in zeros or not isinstance(left, int):
+    if len(operands) != len(weights.operands) or not isinstance(left, int):
         raise NoGpuSchedule("operands are not parameters")
+    words, scale, *zeros = operands
     x = params[left]
     depth = static(x.ty.shape[-1]) or 0
     rows = product([static(e) or 0 for e in items(x.ty.shape)[:-1]])

@@ -30,8 +30,8 @@ from ..schedules.program.thread_loops import (
     vectorized,
     when,
 )
-from .epilogue import digits
 from .grouped_product import GroupedProduct
+from .product_results import digits
 
 #: The exponent bits of 1.0, the bits of a mantissa, and the lowest bit that a value may have there:
 #: a value times 2**(23 - LOWEST) loses as many bits of float32.

@@ -28,9 +28,9 @@ from ..schedules.program.thread_loops import (
     thread_loop,
     when,
 )
-from .epilogue import Epilogue
 from .grouped_product import GroupedProduct
 from .packed_vector import PackedVector, sum_of
+from .product_results import ProductResults
 from .thread_sum import summed
 
 #: Threads of a warp, columns of a thread, and threads of a warp beside each other.
@@ -39,7 +39,7 @@ WARP, EACH, ACROSS = 32, 4, 8
 COLUMNS, DOWN = EACH * ACROSS, WARP // ACROSS
 
 
-def column_kernel(what: GroupedProduct) -> tuple[Any, list[Any]]:
+def columns_kernel(what: GroupedProduct) -> tuple[Any, list[Any]]:
     """Return the kernel of a product over words along columns, and its buffers.
 
     Raises:
@@ -74,7 +74,7 @@ def column_kernel(what: GroupedProduct) -> tuple[Any, list[Any]]:
             m, n = tirx.floordiv(k, number(COLUMNS)), tirx.floormod(k, number(COLUMNS))
             total = sum_of([load(shared, number(j), k) for j in range(warps * DOWN)])
             m = number(0) if what.rows == 1 else m
-            out = Epilogue(what)(m, at * number(COLUMNS) + n, total)
+            out = ProductResults(what)(m, at * number(COLUMNS) + n, total)
             return when(None if size % threads == 0 else k < number(size), out)
 
         return serial("t", steps, result)

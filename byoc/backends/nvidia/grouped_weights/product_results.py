@@ -18,7 +18,7 @@ from .grouped_product import GroupedProduct
 
 
 @dataclass(frozen=True)
-class Epilogue:
+class ProductResults:
     """The statements that store the results of a product."""
 
     what: GroupedProduct
