@@ -255,24 +255,6 @@ def test_an_empty_vector_is_no_part_of_a_concatenation() -> None:
     check(lambda x: torch.cat([torch.tensor([]), x], dim=-2), (torch.randn(2, 3, 4),))
 
 
-class Counter(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("total", torch.zeros(3))
-
-    def forward(self, x: torch.Tensor) -> Any:
-        self.total.add_(x)
-        return self.total * 2
-
-
-@pytest.mark.parametrize(("function", "name"), [
-    (Counter(), "total"), (lambda x: x.add_(1) * 2, "args_0"),
-])  # fmt: skip
-def test_writes_in_place_are_refused(function: Any, name: str) -> None:
-    with pytest.raises(NotImplementedError, match=f"writes to {name} in place.*return the new"):
-        imported(function, (torch.ones(3),))
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_parameters_need_not_be_contiguous_or_aligned(dtype: torch.dtype) -> None:
     """Torch maps the parameters of a file into memory, one after the other."""

@@ -9,7 +9,7 @@ from outside become the parameters of the tensor expression.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,9 +84,13 @@ class Growing:
         self.definitions.append(definition)
         return len(self.definitions) == 1 or len(self._reads) <= OPERANDS
 
-    def window(self, kept: frozenset[TensorVar]) -> DefinitionWindow:
-        """Return the window, with an output for each definition in `kept`."""
+    def window(self, kept: Collection[TensorVar]) -> DefinitionWindow:
+        """Return the window, with an output for each definition in `kept`, in their order."""
         writes = tuple(d.tensor for d in self.definitions if d.tensor in kept)
+        return _renumbered(self.definitions, self._bodies, tuple(self._reads), writes)
+
+    def ordered(self, writes: tuple[TensorVar, ...]) -> DefinitionWindow:
+        """Return the window with these outputs, in this order."""
         return _renumbered(self.definitions, self._bodies, tuple(self._reads), writes)
 
 

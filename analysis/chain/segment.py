@@ -209,7 +209,19 @@ def _part(
         )
     chosen = tuple(growing.definitions)
     window = growing.window(_outputs(program, chosen))
-    return _with_info(Part(window, Refusal(""), chosen), recover(window, program, recover_direct))
+    info = recover(window, program, recover_direct)
+    results = tuple(t for t in program.outputs if t in window.writes)
+    if (
+        isinstance(info, Refusal)
+        and len(results) == len(window.writes)
+        and results != window.writes
+    ):
+        # the results of an operator have the order of the parameters, not that of the statements
+        ordered = growing.ordered(results)
+        again = recover(ordered, program, recover_direct)
+        if not isinstance(again, Refusal):
+            window, info = ordered, again
+    return _with_info(Part(window, Refusal(""), chosen), info)
 
 
 def _with_info(part: Part, info: Answer) -> Part:

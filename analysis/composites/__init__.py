@@ -6,7 +6,10 @@ constructor and its documentation come from one Python function, the definition.
 
 from .attention import grouped_attention, merge_attention_states
 from .defining.composite import composite
+from .gated import gated_activation
 from .grouped import group_dequantize, group_quantize
+from .long_rotary import long_rotary_embedding
+from .norms import add_rms_norm
 from .page_copies import copy_page, move_in_pages, read_from_pages
 from .products import transposed_matmul
 from .rotary import apply_rotary_embedding, rotary_embedding
@@ -16,6 +19,7 @@ from .scattered import append_to_pages, apply_penalty, apply_token_bitmask, inde
 from .token_choice import sample_from_sorted, top_p_renormalize, top_p_top_k_sum
 
 __all__ = [
+    "add_rms_norm",
     "append_to_pages",
     "apply_penalty",
     "apply_rotary_embedding",
@@ -26,10 +30,12 @@ __all__ = [
     "expert_indptr",
     "expert_mask",
     "expert_order",
+    "gated_activation",
     "group_dequantize",
     "group_quantize",
     "grouped_attention",
     "index_update",
+    "long_rotary_embedding",
     "merge_attention_states",
     "move_in_pages",
     "read_from_pages",

@@ -6,7 +6,6 @@ Source: Su et al., RoFormer, arXiv 2104.09864.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
@@ -14,10 +13,10 @@ from tvm.relax import op
 
 from .defining.composite import composite
 from .rotary_frequencies import SCALINGS, frequencies
+from .rotary_parts import STYLES, Features, places_of, split_heads
 
 ROTARY = "relax.nn.rotary_embedding"
 TABLES = "relax.nn.apply_rotary_embedding"
-STYLES = ("neox", "gptj")
 
 
 @composite(ROTARY)
@@ -61,13 +60,13 @@ def rotary_embedding(
     """
     _check(data, positions, base, rotary_dim, style, scaling, compute_dtype)
     rank = len(data.ty.shape)
-    places = op.astype(_places(positions, data.ty.shape[rank - 3]), compute_dtype)
+    places = op.astype(places_of(positions, data.ty.shape[rank - 3]), compute_dtype)
     if scale != 1:
         places = op.multiply(places, tirx.const(scale, compute_dtype))
     places = op.expand_dims(op.astype(places, "float32"), [1])
     angles = frequencies(places, base, rotary_dim, style == "gptj", scaling, parameters)
     cos, sin = (op.expand_dims(op.astype(f(angles), compute_dtype), [1]) for f in (op.cos, op.sin))
-    features = _Features(rank - 1, int(data.ty.shape[rank - 1]), rotary_dim, style)
+    features = Features(rank - 1, int(data.ty.shape[rank - 1]), rotary_dim, style)
 
     def turned(x: Any) -> Any:
         out = features.turned(x, cos, sin, compute_dtype, str(data.ty.dtype))
@@ -77,7 +76,7 @@ def rotary_embedding(
 
     if not heads:
         return turned(data)
-    query, key, value = _split(data, heads, rank - 2)
+    query, key, value = split_heads(ROTARY, data, heads, rank - 2)
     return turned(query), turned(key), value
 
 
@@ -105,70 +104,8 @@ def apply_rotary_embedding(
         raise ValueError(f"{TABLES}: rotary_dim {rotary_dim}, style {style} of {data.ty}")
     if dtype != str(sin.ty.dtype) or not len(cos.ty.shape) == len(sin.ty.shape) == axis + 1:
         raise ValueError(f"{TABLES}: tables {cos.ty} and {sin.ty} of {data.ty}")
-    features = _Features(axis, size, rotary_dim, style)
+    features = Features(axis, size, rotary_dim, style)
     return features.turned(data, cos, sin, dtype, str(data.ty.dtype))
-
-
-def _places(positions: Any, count: Any) -> Any:
-    """The positions as a vector."""
-    if len(positions.ty.shape):
-        return positions
-    dtype = str(positions.ty.dtype)
-    first = op.subtract(positions, count if dtype == "int64" else tirx.Cast(dtype, count))
-    return op.add(op.arange(0, count, 1, dtype), first)
-
-
-def _split(data: Any, heads: Sequence[int], axis: int) -> list[Any]:
-    total, parts, start = data.ty.shape[axis], [], 0
-    if len(heads) != 3 or min(heads) < 1 or int(total) != sum(heads):
-        raise ValueError(f"{ROTARY}: heads {list(heads)}, expected three counts with sum {total}")
-    for count in heads:
-        parts.append(op.strided_slice(data, [axis], [start], [start + count]))
-        start += count
-    return parts
-
-
-@dataclass(frozen=True)
-class _Features:
-    """The last axis of the data: its position, its extent, how much of it is turned, and how."""
-
-    axis: int
-    extent: int
-    size: int
-    style: str
-
-    def turned(self, x: Any, cos: Any, sin: Any, dtype: str, out_dtype: str) -> Any:
-        """The features with pairs turned."""
-        part = self.slice(x, 0, self.size)
-        pairs = self.halves(part) if self.style == "neox" else self.neighbours(part)
-        straight = op.multiply(cos, op.astype(part, dtype))
-        out = op.add(straight, op.multiply(sin, op.astype(pairs, dtype)))
-        return self.joined(op.astype(out, out_dtype), x)
-
-    def slice(self, x: Any, start: int, stop: int, step: int = 1) -> Any:
-        """Some features."""
-        if (start, stop, step) == (0, self.extent, 1):
-            return x
-        return op.strided_slice(x, [self.axis], [start], [stop], [step])
-
-    def joined(self, turned: Any, x: Any) -> Any:
-        """The turned features, then the others of x."""
-        if self.size == self.extent:
-            return turned
-        return op.concat([turned, self.slice(x, self.size, self.extent)], axis=self.axis)
-
-    def halves(self, x: Any) -> Any:
-        """``-x[d + size / 2]`` in the first half, ``x[d - size / 2]`` in the second."""
-        half = self.size // 2
-        first, second = self.slice(x, 0, half), self.slice(x, half, self.size)
-        return op.concat([op.negative(second), first], axis=self.axis)
-
-    def neighbours(self, x: Any) -> Any:
-        """``-x[d + 1]`` for even d, ``x[d - 1]`` for odd d."""
-        even, odd = (op.repeat(self.slice(x, k, self.size, 2), 2, self.axis) for k in (0, 1))
-        place = op.arange(0, self.size, 1, "int64")
-        parity = op.floor_mod(place, tirx.const(2, "int64"))
-        return op.where(op.equal(parity, tirx.const(0, "int64")), op.negative(odd), even)
 
 
 def _check(

@@ -45,6 +45,9 @@ MATCHES = [
     _case("uint32[2, 16, n]", "bfloat16[2, 4, n]", bits=4, group=32, axis=1, offset=7.0),
     _case("uint8[n, 64]", "float16[n, 4]", bits=4, group=32, axis=1, offset=8.0),
     _case("int8[n, 64]", "float16[n, 4]", bits=4, group=32, axis=1, offset=8.0),
+    _case("int32[16, n]", "float16[4, n]", bits=4, group=32, axis=0, offset=8.0),
+    _case("int32[16, 24]", "float16[4, 24]", "int32[4, 3]", bits=4, group=32, axis=0,
+          zero_points_axis=1),
     _case("int8[64, 6]", "float16[1, 6]", bits=4, group=128, axis=0, offset=7.0),
     _case("int8[n, 64]", "float32[n, 2]", bits=8, group=32, axis=1),
     _case("uint8[n, 64]", "float32[n, 2]", "uint8[n, 2]", bits=8, group=32, axis=1),
@@ -93,6 +96,16 @@ REFUSES = [
             _program(f"({_SHIFTED}) & T.uint32(15)", scale="(j + 127) % 128 // 32")),
     Refuses("the groups are in reverse",
             _program(f"({_SHIFTED}) & T.uint32(15)", scale="3 - j // 32")),
+    *(
+        Refuses(reason, _program(value).replace("uint32", "int32").replace("T.uint", "T.int"))
+        for reason, value in (
+            ("signed words, nothing is masked", _SHIFTED),
+            ("signed words, three of four bits", f"({_SHIFTED}) % 8"),
+            ("signed words, no power of two", f"({_SHIFTED}) % 15"),
+            ("signed words, the mask comes before the shift",
+             _SHIFTED.replace("w[i, j // 8]", "(w[i, j // 8] % 16)")),
+        )
+    ),
     Refuses("the offset is scaled", _HEAD.format(value=(
         f'T.Cast("float16", ({_SHIFTED}) & T.uint32(15)) * s[i, j // 32] - T.float16(7)'))),
     Refuses("the scale divides", _HEAD.format(value=(
@@ -190,12 +203,26 @@ def _packed(term: Term) -> PackedWeights | None:
             number = literal(mask)
             if number is not None and number > 0 and not int(number) & (int(number) + 1):
                 term, bits = bare(inner), int(number).bit_length()
+    elif isinstance(term, Int) and (remainder := _remainder(term)) is not None:
+        term, bits = remainder
     shifted = args(term, "shr")
     if shifted is not None:
         term, amount = bare(shifted[0]), uncast(shifted[1])
     if not isinstance(term, Load):
         return None
     return PackedWeights(term, bits or _width(term), amount)
+
+
+def _remainder(term: Int) -> tuple[Term, int] | None:
+    """``x - 2**bits * (x // 2**bits)``, which a mask of an index integer is, as (x, bits)."""
+    parts = {c: mono[0] for mono, c in term.terms if len(mono) == 1}
+    if len(parts) != 2 or len(term.terms) != 2 or 1 not in parts:
+        return None
+    value, count = parts[1], -min(parts)
+    quotient = args(next(x for c, x in parts.items() if c != 1), "floordiv")
+    if count < 2 or count & (count - 1) or quotient is None:
+        return None
+    return (value, count.bit_length() - 1) if bare(quotient[0]) is value else None
 
 
 def _width(load: Load) -> int:

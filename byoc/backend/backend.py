@@ -77,6 +77,8 @@ class Backend:
         conversion: Returns the microseconds that converting the layout of a tensor takes on its
             device, from the bytes read and written; None for a CPU's memory.
         reader: How it runs the ONNX file that a model was loaded from; None if it cannot.
+        row_versions: Whether it leaves products of one row with packed weights to TVM, so that a
+            function with a symbolic number of rows gets a version for one row.
     """
 
     name: str
@@ -91,6 +93,7 @@ class Backend:
     views: bool = False
     conversion: Callable[[float], float] | None = None
     reader: OnnxReader | None = None
+    row_versions: bool = False
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import tvm
@@ -101,9 +102,10 @@ def _attentions(mod: Any, func: Any, chains: _Known) -> Iterator[tuple[Any, Any]
             if reader.name(binding) not in (SOFTMAX, *ATTENTION):
                 continue
             for group in reader.groups(k):
-                call = None if taken & set(group) else _certified(mod, block, group)
+                own = set(group) & reader.own
+                call = None if taken & own else _certified(mod, block, group)
                 if call is not None:
-                    taken |= set(group)
+                    taken |= own
                     yield block.bindings[group[-1]].var, call
                     break
 
@@ -146,6 +148,11 @@ class _Reader:
     uses: NodeDict[int]
     chains: _Known
 
+    @cached_property
+    def own(self) -> set[int]:
+        """The bindings that at most one call reads; others stay if they are in a candidate."""
+        return {k for k, b in enumerate(self.block.bindings) if (self.uses.get(b.var) or 0) <= 1}
+
     def name(self, binding: Any) -> str:
         return self.chains.name(getattr(binding, "value", None))
 
@@ -171,7 +178,12 @@ class _Reader:
 
     def producer(self, var: Any) -> int | None:
         """The binding of a variable that nothing else reads."""
-        if not isinstance(var, relax.Var) or self.uses.get(var) != 1:
+        k = self.source(var)
+        return k if k in self.own else None
+
+    def source(self, var: Any) -> int | None:
+        """The binding of a variable."""
+        if not isinstance(var, relax.Var):
             return None
         return next((k for k, b in enumerate(self.block.bindings) if b.var.same_as(var)), None)
 
@@ -216,7 +228,7 @@ class _Reader:
         found: list[int] = []
         whole: list[int] = []
         var: Any = arguments[place] if place < len(arguments) else None
-        while (k := self.producer(var)) is not None:
+        while (k := self.source(var)) is not None:  # a move that is read elsewhere too is repeated
             if self.name(self.block.bindings[k]) not in moves:
                 break
             found = [k, *found]

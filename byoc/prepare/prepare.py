@@ -33,6 +33,7 @@ from .constants.uniform_values import fold_uniform_values
 from .gpu.index_runs import slice_index_runs
 from .gpu.pad_channels import pad_channels
 from .gpu.patch_products import patch_products
+from .gpu.row_versions import row_versions
 from .merge_products import merge_products
 from .merge_projections import merge_projections
 from .mutation.mutate import mutated, named
@@ -65,6 +66,7 @@ class Preparer:
         self.mod = mod
         self._raised: dict[bool, Any] = {}  # by whether a backend is coarse
         self._lowered: list[tuple[Any, bool, Any]] = []  # by the raised module, and for views
+        self._versions: list[tuple[Any, Any]] = []  # by the raised module
 
     def __call__(self, backends: Sequence[str | Backend] = (), relaid: bool = True) -> Any:
         """The lowered module for these backends; see `prepare`."""
@@ -73,6 +75,8 @@ class Preparer:
         coarse = any(b.coarse for b in named_backends)
         views = any(b.views for b in named_backends)
         raised = self._raised_for(coarse)
+        if any(b.row_versions for b in named_backends):
+            raised = self._versions_of(raised)
         usable = [guarded(b, []) for b in named_backends]  # `dispatch` reports failures
         if not (taking(usable) or runtimes(usable)) or not quantised(raised):
             for known, of, out in self._lowered:
@@ -84,6 +88,14 @@ class Preparer:
         return bind_scales(
             _lowered(held_back.module, views), held_back.scales, usable, fold_constants, relaid
         )
+
+    def _versions_of(self, raised: Any) -> Any:
+        """The module with versions for one row."""
+        for known, out in self._versions:
+            if known is raised:
+                return out
+        self._versions.append((raised, row_versions(raised) if self.few_bits else raised))
+        return self._versions[-1][1]
 
     @cached_property
     def few_bits(self) -> bool:

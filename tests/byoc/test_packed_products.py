@@ -184,15 +184,17 @@ def prim_funcs(mod: Any) -> list[Any]:
     return [f for _, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)]
 
 
-def test_few_rows_are_one_kernel() -> None:
-    mod = fuse_packed(fuse(dispatched(net(2)).module))
+@pytest.mark.parametrize("along", [0, 1])
+def test_few_rows_are_one_kernel(along: int) -> None:
+    mod = fuse_packed(fuse(dispatched(net(2, along)).module))
     (func,) = prim_funcs(mod)
     (kernel,) = prim_funcs(scheduled(mod, TARGET))
     assert "reinterpret" in kernel.script()
     rng = np.random.default_rng(0)
     x = rng.standard_normal((1, 2, 256))
     words, scale = rng.integers(0, 2**32, (256, 32), "uint32"), rng.random((256, 8))
-    by_name = {"words": words, "scale": scale}
+    stored = (words, scale) if along else (words.T.copy(), scale.T.copy())
+    by_name = dict(zip(("words", "scale"), stored, strict=True))
     values = [by_name.get(p.name, x) for p in func.params[:-1]]
     want = x @ unpacked(words, scale, 4, 7).T + x
     np.testing.assert_allclose(execute(kernel, values)[0], want, 1e-9, 1e-9)
@@ -230,12 +232,13 @@ def test_cublaslt_takes_several_rows_and_float32(rows: int, dtype: str) -> None:
     assert {t.backend for t in dispatched(half_net(rows, dtype)).taken} == {"cublaslt"}
 
 
-@pytest.mark.parametrize(("rows", "along", "twice"), [(16, 1, False), (1, 0, False), (1, 1, True)])
+@pytest.mark.parametrize(("rows", "along", "twice"), [(16, 1, False), (16, 0, False), (1, 1, True)])
 def test_cublaslt_takes_other_products(rows: int, along: int, twice: bool) -> None:
     assert {t.backend for t in dispatched(net(rows, along, twice)).taken} == {"cublaslt"}
 
 
-def test_cublaslt_leaves_few_rows() -> None:
-    made = dispatched(net(1))
+@pytest.mark.parametrize("along", [0, 1])
+def test_cublaslt_leaves_few_rows(along: int) -> None:
+    made = dispatched(net(1, along))
     assert not made.taken
     assert any("1 rows are multiplied with packed weights" in o.why for o in made.left)

@@ -16,7 +16,10 @@ from benchmarks.analysis.llm.run_answers import NotRun, compare
 from opinfo.analysis import Chain, PartlyRead, Step
 from opinfo.analysis.chain import Chains
 from opinfo.analysis.composites.grouped import DEQUANTIZE
+from opinfo.analysis.composites.long_rotary import LONG
+from opinfo.analysis.composites.norms import ADD_RMS_NORM
 from opinfo.analysis.composites.products import TRANSPOSED_MATMUL
+from opinfo.analysis.composites.rotary import ROTARY, TABLES
 from opinfo.analysis.composites.sampling import SOFTMAX
 from opinfo.testing.strip import strip
 
@@ -27,9 +30,10 @@ NAMED: dict[str, frozenset[str]] = {
     "matmul": PRODUCTS,
     "gemm": PRODUCTS,
     "gemv": PRODUCTS,
-    "rms_norm": frozenset({"relax.nn.rms_norm"}),
+    "rms_norm": frozenset({"relax.nn.rms_norm", ADD_RMS_NORM}),
+    "add_norm": frozenset({ADD_RMS_NORM}),
     "layer_norm": frozenset({"relax.nn.layer_norm"}),
-    "rope": frozenset({"relax.nn.rotary_embedding", "relax.nn.apply_rotary_embedding"}),
+    "rope": frozenset({ROTARY, TABLES, LONG}),
     "softmax": frozenset({"relax.nn.softmax", SOFTMAX}),
 }
 

@@ -66,5 +66,5 @@ def _added(frame: GpuFunction, term: Tensor) -> str:
 BACKEND = Backend(
     "cublaslt", patterns([a for a in EPILOGUES if a], unpacked, casts=True), convert,
     lambda: available(*LIBRARIES), dict.fromkeys(PRODUCTS, ()), cost, CUBLASLT.version,
-    conversion=conversion,
+    conversion=conversion, row_versions=True,
 )  # fmt: skip

@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import tvm
+
 from .....analysis.blocks.loop_steps import LoopStep
 from .....analysis.blocks.tir import static
 from .....analysis.chain import Chains
@@ -33,8 +35,12 @@ class GroupedProduct:
     Attributes:
         program: The steps of the PrimFunc.
         x: The activations, of ``rows`` rows of ``depth`` elements.
-        words: Packed weights of shape (columns, words of a row).
-        scale: Scales of shape (columns, groups); None for halves.
+        words: Packed weights of shape (columns, words of a column), or transposed.
+        scale: Scales of shape (columns, groups), or transposed; None for halves.
+        zeros: Zero points of the shape of the scales; None if there are none.
+        zeros_axis: The axis along which they are packed as the values are; None if they are not.
+        along: The axis of words, groups and sums; 1 for halves.
+        width: The bits of a word.
         bits: The bits of a value.
         group: The values that share a scale.
         offset: The zero point of all groups.
@@ -46,9 +52,13 @@ class GroupedProduct:
     x: Any
     words: Any
     scale: Any
+    zeros: Any
+    zeros_axis: int | None
+    along: int
     rows: int
     columns: int
     depth: int
+    width: int
     bits: int
     group: int
     offset: float
@@ -57,8 +67,13 @@ class GroupedProduct:
 
 
 def has_words(func: Any) -> bool:
-    """Return whether a parameter of a PrimFunc may hold packed weights."""
-    return any(str(getattr(getattr(p, "ty", None), "dtype", "")) in WORDS for p in func.params)
+    """Return whether a parameter of a PrimFunc may be a matrix of packed weights."""
+    return any(
+        str(getattr(getattr(p, "ty", None), "dtype", "")) in WORDS
+        and len(shape := items(getattr(p.ty, "shape", None) or ())) == 2
+        and all(static(e) for e in shape)
+        for p in func.params
+    )
 
 
 def grouped_product(func: Any) -> GroupedProduct:
@@ -73,25 +88,31 @@ def grouped_product(func: Any) -> GroupedProduct:
     chain = _chain(func)
     weights, multiply, axis = _product_of(chain)
     params = items(func.params)
-    words, scale, *zeros = (params[int(v)] if isinstance(v, int) else None
-                            for v in weights.operands)  # fmt: skip
-    left = multiply.operands[0]
-    if zeros or words is None or scale is None or not isinstance(left, int):
-        raise NoGpuSchedule("operands are not parameters, or there are zero points")
+    operands: list[Any] = [params[v] for v in weights.operands if isinstance(v, int)]
+    left, attrs = multiply.operands[0], weights.attrs
+    if len(operands) != len(weights.operands) or not isinstance(left, int):
+        raise NoGpuSchedule("operands are not parameters")
+    words, scale, *zeros = operands
     x = params[left]
-    columns, depth = (static(words.ty.shape[0]) or 0), (static(x.ty.shape[-1]) or 0)
+    depth = static(x.ty.shape[-1]) or 0
     rows = product([static(e) or 0 for e in items(x.ty.shape)[:-1]])
-    if len(words.ty.shape) != 2 or axes_of(weights.attrs) != {1} or axis != 1:
-        raise NoGpuSchedule("groups or words are not along contiguous sums")
+    if len(words.ty.shape) != 2 or axes_of(attrs) != {axis}:
+        raise NoGpuSchedule("groups or words are not along sums")
     shape = [static(e) for e in items(words.ty.shape)]
+    columns = shape[1 - axis] or 0
     dtypes = [str(t.ty.dtype) for t in (words, scale, x)]
-    if (reason := refused(weights.attrs, shape, depth, dtypes)) is not None:
+    if (reason := refused(attrs, shape, depth, dtypes)) is not None:
         raise NoGpuSchedule(reason)
+    zeros_axis = attrs.get("zero_points_axis")
+    if zeros and zeros_axis is not None and str(zeros[0].ty.dtype) != dtypes[0]:
+        raise NoGpuSchedule("zero points are packed into other words than values")
     first, last = _steps(program)
-    attrs = weights.attrs
-    return GroupedProduct(program, x, words, scale, rows, columns, depth, int(attrs["bits"]),
-                          int(attrs["group_size"]), float(attrs.get("offset") or 0.0),
-                          first, last)  # fmt: skip
+    return GroupedProduct(
+        program, x, words, scale, zeros[0] if zeros else None,
+        None if zeros_axis is None else int(zeros_axis) % 2, axis, rows, columns, depth,
+        int(tvm.DataType(dtypes[0]).bits), int(attrs["bits"]), int(attrs["group_size"]),
+        float(attrs.get("offset") or 0.0), first, last,
+    )  # fmt: skip
 
 
 def plain_product(func: Any) -> GroupedProduct:
@@ -120,8 +141,8 @@ def plain_product(func: Any) -> GroupedProduct:
     if more or len(dtypes) != 1 or not dtypes <= set(HALVES) or depth % HALF_LANES:
         raise NoGpuSchedule("the weights are no matrix of halves in rows of vectors")
     rows = product([static(e) or 0 for e in items(x.ty.shape)[:-1]])
-    return GroupedProduct(program, x, weights, None, rows, columns, depth, 16, depth, 0.0,
-                          first, last)  # fmt: skip
+    return GroupedProduct(program, x, weights, None, None, None, 1, rows, columns, depth, 16, 16,
+                          depth, 0.0, first, last)  # fmt: skip
 
 
 def _has_columns(param: Any, columns: int) -> bool:

@@ -53,14 +53,14 @@ def _packed(node: Node) -> str | None:
     if weights is None or weights.info.name != DEQUANTIZE:
         return None
     words, scale, left = weights.operand(0), weights.operand(1), node.operand(0)
-    if words is None or scale is None or left is None or len(weights.info.operands) != 2:
+    if words is None or scale is None or left is None or len(weights.info.operands) > 3:
         return None
     axis = _summed(node)
     rows = _rows(left)
     if axis is None or rows is None:
         return None
     summed = 1 - axis if moves % 2 else axis
-    if rows > MOST_ROWS or axes_of(weights.info.attrs) != {1} or summed != 1:
+    if rows > MOST_ROWS or axes_of(weights.info.attrs) != {summed}:
         return None
     dtypes = words.dtype, scale.dtype, left.dtype
     if words.rank != 2 or refused(weights.info.attrs, words.shape, left.shape[-1], dtypes):

@@ -16,6 +16,7 @@ from .origins import named, of_torch
 from .torch_archive import guards_in, rebuilt
 from .torch_extents import bind_extents, restore
 from .torch_guards import check_request, read_guards, unchecked
+from .torch_writes import return_writes
 
 
 def load(path: Path, shapes: Shapes) -> tvm.IRModule:
@@ -57,8 +58,9 @@ def from_program(
         guards: The program's conditions on sizes as lines of Python; those it holds by default.
 
     Returns:
-        The module. It fails at run time for sizes that violate a guard; its notes name the guards
-        that it cannot check.
+        The module. What the program writes to its inputs or buffers in place are its last results;
+        see `torch_writes`. It fails at run time for sizes that violate a guard; its notes name the
+        guards that it cannot check.
 
     Raises:
         FrontendError: The requested shapes violate a guard or a derived dimension.
@@ -71,24 +73,11 @@ def from_program(
     decomposed = _decomposed_for(program, shapes or {})
     conditions = read_guards(decomposed, lines)
     importer = ProgramImporter(not keep_params_as_input, conditions)
-    _check_mutations(decomposed.graph_signature)
+    writes = return_writes(decomposed)
     with tidied():
         mod = importer.from_exported_program(decomposed, keep_params_as_input, False, False, None)
-    notes = [unchecked(guard) for guard in importer.unchecked]
+    notes = [*writes, *(unchecked(guard) for guard in importer.unchecked)]
     return noted(in_parameters(named(mod, of_torch(importer.converted))), notes)
-
-
-def _check_mutations(signature: Any) -> None:
-    """Refuse a program that writes to its buffers or inputs: TVM's importer drops such writes.
-
-    A model with a static cache would forget each token.
-    """
-    buffers = signature.buffers_to_mutate.values()
-    names = [*buffers, *getattr(signature, "user_inputs_to_mutate", {}).values()]
-    if names:
-        raise NotImplementedError(f"it writes to {', '.join(map(str, names[:3]))} in place, "
-                                  "expected functions of the inputs; make it an input, and return "
-                                  "the new value")  # fmt: skip
 
 
 def _decomposed_for(program: Any, shapes: Shapes) -> Any:
