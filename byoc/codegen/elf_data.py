@@ -4,8 +4,8 @@ The assembler and the linker copy what they include, each several times. So the 
 with symbols only, which refer to what follows its last segment; then that segment moves to the end
 of the file and grows.
 
-    Before: | header | code … | last segment, ending in `MARK` | symbols, sections |
-    After:  | header | code … |                                | symbols, sections | segment | data |
+    Before: | header | code … | last segment, ending in `MARK` | symbols … |
+    After:  | header | code … |                                | symbols … | last segment | data |
 """
 
 from __future__ import annotations
@@ -95,9 +95,14 @@ def _places(file: BinaryIO) -> _Places | None:
     if last is None or last[1][5] != last[1][6]:
         return None
     end = last[1][3] + last[1][5]
-    sections = [s for s in _entries(file, sections_at, width, number, _SECTION)
-                if s[1][3] and s[1][3] + s[1][5] == end and s[1][5] and s[1][1] != _NO_BITS]  # fmt: skip
+    sections = [s for s in _entries(file, sections_at, width, number, _SECTION) if _ends(s[1], end)]
     return _Places(last, sections[0]) if len(sections) == 1 else None
+
+
+def _ends(section: list[int], end: int) -> bool:
+    """Return whether a section has bytes in the file, and ends at an address."""
+    kind, address, size = section[1], section[3], section[5]
+    return bool(address and size) and address + size == end and kind != _NO_BITS
 
 
 def _entries(

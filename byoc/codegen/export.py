@@ -125,9 +125,7 @@ def _included(
 ) -> str:
     """Write a source file that includes the data, and all that a program imports."""
     texts = [_START]
-    for k, (symbol, tensors) in enumerate(
-        _by_symbol(data, program, is_system_lib, prefix).items()
-    ):
+    for k, (symbol, tensors) in enumerate(_by_symbol(data, program, is_system_lib, prefix).items()):
         path = Path(folder, f"data{k}.bin")
         with path.open("wb") as file:
             write(tensors, file)

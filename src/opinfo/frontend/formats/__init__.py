@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import tvm
 
@@ -28,6 +29,6 @@ LOADERS: dict[str, Callable[[Path, Shapes], tvm.IRModule]] = {
 }
 
 
-def read_file(path: Path, shapes: Shapes) -> bytes:
-    """Read a file and return its module as a message; runs in the reader process."""
+def read_file(path: Path, shapes: Shapes) -> list[Any]:
+    """Read a file and return its module as the parts of a message; runs in the reader process."""
     return packed(bind_shapes(tidy(LOADERS[path.suffix.lower()](path, shapes)), shapes))
