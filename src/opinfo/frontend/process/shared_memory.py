@@ -33,10 +33,13 @@ class SharedMemory:
             raise
 
     def content(self, length: int) -> mmap.mmap:
-        """Return the first bytes, at least one; nobody can make the memory shorter any more."""
+        """Return the first bytes, at least one; nobody can make the memory shorter any more.
+
+        It may be written to, which the memory itself does not see: numpy shares no other arrays.
+        """
         os.ftruncate(self._file, length)
         fcntl.fcntl(self._file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
-        return mmap.mmap(self._file, length, prot=mmap.PROT_READ)
+        return mmap.mmap(self._file, length, access=mmap.ACCESS_COPY)
 
     def close(self) -> None:
         """Let go of the memory; what `content` returned stays."""
