@@ -45,7 +45,7 @@ class _Places:
     section: tuple[int, list[int]]
 
 
-def append(library: Path, size: int, write: Callable[[BinaryIO], None]) -> bool:
+def append(library: Path, size: int, write: Callable[[BinaryIO], object]) -> bool:
     """Append data to a library; it then starts at the address behind `MARK`.
 
     Args:

@@ -183,7 +183,7 @@ def test_tools_understand_the_library(tmp_path: Path) -> None:
 def test_other_files_are_refused_and_unchanged(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(content)
-    assert not append(path, 1, lambda file: file.write(b"x") and None)
+    assert not append(path, 1, lambda file: file.write(b"x"))
     assert path.read_bytes() == content
 
 
@@ -193,5 +193,5 @@ def test_a_library_without_the_mark_is_unchanged(tmp_path: Path) -> None:
     source.write_text("int number = 3;")
     subprocess.run(["g++", "-shared", "-fPIC", source, "-o", library], check=True)
     before = library.read_bytes()
-    assert not append(library, 1, lambda file: file.write(b"x") and None)
+    assert not append(library, 1, lambda file: file.write(b"x"))
     assert library.read_bytes() == before
