@@ -5,7 +5,7 @@
 
 TVM's entry to a kernel compares the rank, type, extents, strides, alignment and device of each
 argument with what the kernel was compiled for, and says what is wrong. For kernels of many
-arguments that is most of the code: a fused concat of 20 tensors took 2.7 x the time to compile.
+arguments that is most of the code: fused concats of 20 tensors took 2.7 x the time to compile.
 What comes from a caller, or from a function that may return anything, is still checked.
 """
 
