@@ -15,6 +15,7 @@ from torch import nn
 
 import opinfo
 from opinfo.analysis.support.bounded_folder import forget_oldest
+from opinfo.frontend.checks.large_constants import Message
 from opinfo.frontend.process import kept_programs
 from opinfo.frontend.process.apart import Reader, shared_reader
 from opinfo.frontend.process.kept_programs import KeptProgram, kept_program
@@ -55,7 +56,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     out: list[Path] = []
     read = Reader.read
 
-    def noted(self: Reader, path: Path, *args: Any) -> bytes:
+    def noted(self: Reader, path: Path, *args: Any) -> Message:
         out.append(path)
         return read(self, path, *args)
 

@@ -134,7 +134,7 @@ def test_a_transformed_module_does_not_get_the_file(
 
 def test_a_runtime_gets_the_file_with_static_shapes_and_nothing_else(path: Path) -> None:
     _, digest = read_proto(path)
-    line, _, content = static_file(path, digest, [[4, 8]]).partition(b"\n")
+    line, _, content = b"".join(static_file(path, digest, [[4, 8]])).partition(b"\n")
     assert line == b'[["an \\"input\\""], ["out??/\\u00e9"]]'
     model = onnx.load_model_from_string(content)
     assert model.graph.input == [declared(X, [4, 8])]

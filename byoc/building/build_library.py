@@ -21,6 +21,7 @@ from ..codegen.loading.check_init import check_init
 from ..codegen.loading.check_plans import check_plans
 from ..codegen.loading.cuda_device import cuda_device
 from ..codegen.loading.load_checked import load_checked
+from ..codegen.own_arguments import with_own_arguments
 from ..dispatching.dispatched import Dispatched
 from ..prepare.fuse import fuse
 from ..prepare.split_branches import split_branches
@@ -51,7 +52,7 @@ def build_library(
         program = compiled(result.module, target, fuse)
     else:
         apart = embedded(result.module)
-        split = split_branches(start_reductions(fuse(apart.module)))
+        split = with_own_arguments(split_branches(start_reductions(fuse(apart.module))))
         program, data = executable(split, at_level(split, target)), apart.data
     stage("linking")
     export_library(program, library, result.options, data)

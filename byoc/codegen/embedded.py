@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
-from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import tvm
@@ -64,12 +63,17 @@ def embedded(mod: Any) -> Embedded:
     return Embedded(changed, data)
 
 
-def write(tensors: Sequence[Any], file: Path) -> None:
-    """Write tensors to a file, each at its offset."""
-    with file.open("wb") as out:
-        for offset, tensor in zip(_offsets(tensors), tensors, strict=True):
-            out.seek(offset)
-            _bytes(tensor).tofile(out)
+def size(tensors: Sequence[Any]) -> int:
+    """Return the bytes that `write` takes, with what aligns the tensor behind the last one."""
+    return sum(map(_padded, tensors))
+
+
+def write(tensors: Sequence[Any], file: BinaryIO) -> None:
+    """Write tensors to a file from its place on, each at its offset."""
+    begin = file.tell()
+    for offset, tensor in zip(_offsets(tensors), tensors, strict=True):
+        file.seek(begin + offset)
+        _bytes(tensor).tofile(file)
 
 
 def _code(code: Any, symbol: str, constant: str, tensors: Sequence[Any]) -> Any:
@@ -96,7 +100,11 @@ def _offsets(tensors: Sequence[Any]) -> Iterator[int]:
     place = 0
     for tensor in tensors:
         yield place
-        place += -(-_bytes(tensor).nbytes // ALIGNED) * ALIGNED
+        place += _padded(tensor)
+
+
+def _padded(tensor: Any) -> int:
+    return -(-_bytes(tensor).nbytes // ALIGNED) * ALIGNED
 
 
 def _bytes(tensor: Any) -> np.ndarray[Any, Any]:

@@ -21,6 +21,7 @@ from ...analysis.support import empty_constants
 from ...analysis.support.progress import stage
 from .deduplicate import deduplicate
 from .memory import planning, unbounded
+from .own_arguments import PIPELINE
 
 MAKE_SHAPE = "vm.builtin.make_shape"
 
@@ -38,7 +39,7 @@ def executable(mod: Any, target: Any) -> Any:
         ):  # TVM has a separate pipeline for GPUs
             return tvm.compile(mod, target=target)
         pipeline = tvm.transform.module_pass(_lowered, opt_level=0)
-        return tvm.compile(mod, target=target, relax_pipeline=pipeline)
+        return tvm.compile(mod, target=target, relax_pipeline=pipeline, tir_pipeline=PIPELINE)
 
 
 def _lowered(mod: Any, _: Any) -> Any:

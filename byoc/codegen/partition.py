@@ -6,10 +6,12 @@ After:  lv1 = R.call_dps_packed("onednn_0", (x,), out_ty=…)
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import tvm
 import tvm_ffi
 from tvm import relax
@@ -20,6 +22,9 @@ from ...layout.graph.unused import without_unused
 from ..backend.backend import Code
 from ..backend.region import Placed
 from ..patterns.dependences import Dependences, branches_of, item_of, together
+
+#: Bytes from which a constant is not copied.
+LARGE = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -50,9 +55,17 @@ def attached(mod: Any, codes: Sequence[Code]) -> Any:
         names = []
         for name, array in code.constants:
             names.append(_free(name, code, constants))
-            constants[names[-1]] = tvm.runtime.tensor(array)
+            constants[names[-1]] = _tensor(array)
         mods.append(_module(code, names))
     return mod.with_attr("external_mods", mods).with_attr("const_name_to_constant", constants)
+
+
+def _tensor(array: Any) -> Any:
+    """A tensor of an array, which nobody changes: without a copy if it is large and allows that."""
+    if isinstance(array, np.ndarray) and array.nbytes >= LARGE and array.flags.c_contiguous:
+        with contextlib.suppress(BufferError, TypeError, ValueError, RuntimeError):
+            return tvm_ffi.from_dlpack(array)  # numpy refuses what is read-only
+    return tvm.runtime.tensor(array)
 
 
 def _free(name: str, code: Code, names: Collection[str]) -> str:

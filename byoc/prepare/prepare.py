@@ -37,7 +37,15 @@ from .gpu.row_versions import row_versions
 from .merge_products import merge_products
 from .merge_projections import merge_projections
 from .mutation.mutate import mutated, named
-from .qdq import bind_scales, parametrise_scales, quantised, runtimes, taking
+from .qdq import (
+    ReadScales,
+    bind_scales,
+    parametrise_scales,
+    quantised,
+    read_scales,
+    runtimes,
+    taking,
+)
 from .raise_ops import raise_ops
 from .raise_products import dequantises, may_dequantise, raise_products
 from .sink_reshapes import sink_reshapes
@@ -67,6 +75,7 @@ class Preparer:
         self._raised: dict[bool, Any] = {}  # by whether a backend is coarse
         self._lowered: list[tuple[Any, bool, Any]] = []  # by the raised module, and for views
         self._versions: list[tuple[Any, Any]] = []  # by the raised module
+        self._held_back: list[tuple[Any, bool, ReadScales]] = []  # in the same way
 
     def __call__(self, backends: Sequence[str | Backend] = (), relaid: bool = True) -> Any:
         """The lowered module for these backends; see `prepare`."""
@@ -84,10 +93,17 @@ class Preparer:
                     return out
             self._lowered.append((raised, views, _lowered(raised, views)))
             return self._lowered[-1][2]
+        return bind_scales(self._read_scales(raised, views), usable, fold_constants, relaid)
+
+    def _read_scales(self, raised: Any, views: bool) -> ReadScales:
+        """The lowered module with its scales as parameters."""
+        for known, of, out in self._held_back:
+            if raised is known and of == views:
+                return out
         held_back = parametrise_scales(raised)
-        return bind_scales(
-            _lowered(held_back.module, views), held_back.scales, usable, fold_constants, relaid
-        )
+        out = read_scales(_lowered(held_back.module, views), held_back.scales)
+        self._held_back.append((raised, views, out))
+        return out
 
     def _versions_of(self, raised: Any) -> Any:
         """The module with versions for one row."""

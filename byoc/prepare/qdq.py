@@ -43,6 +43,30 @@ class ParametrisedScales:
     scales: Mapping[str, Scales]
 
 
+@dataclass(frozen=True)
+class ReadScales:
+    """A lowered module with scales as parameters, and its operators: of no backend.
+
+    Attributes:
+        module: The module.
+        scales: The scales of each function.
+        parameters: The operators of the module.
+        bound: The same operators where the scales are constants.
+    """
+
+    module: Any
+    scales: Mapping[str, Scales]
+    parameters: Lowered
+    bound: Lowered
+
+
+def read_scales(mod: Any, scales: Mapping[str, Scales]) -> ReadScales:
+    """Read the operators of a lowered module whose last parameters are these scales."""
+    parameters = read(mod, "prepare")
+    bound = read(_bind(mod, scales), "prepare", parameters.proofs)
+    return ReadScales(mod, scales, parameters, bound)
+
+
 def taking(backends: Sequence[Backend]) -> list[tuple[Backend, Pattern]]:
     """The patterns with sources, of available backends."""
     patterns = [(b, p) for b in backends for p in b.patterns
@@ -91,20 +115,17 @@ def _calls(mod: Any) -> list[Any]:
 
 
 def bind_scales(
-    mod: Any, scales: Mapping[str, Scales], backends: Sequence[Backend],
-    fold: Callable[[Any], Any], relaid: bool,
-) -> Any:  # fmt: skip
+    known: ReadScales, backends: Sequence[Backend], fold: Callable[[Any], Any], relaid: bool
+) -> Any:
     """The lowered module with its scales as constants again.
 
     Args:
-        mod: The lowered module.
-        scales: The scales of each function.
+        known: The module, whose operators were read.
         backends: The backends whose patterns may take a dequantize.
         fold: Folds the constants that no pattern takes.
         relaid: Layouts will be planned, so patterns may match in any layout.
     """
-    parameters = read(mod, "prepare")
-    bound = read(_bind(mod, scales), "prepare", parameters.proofs)
+    mod, scales, parameters, bound = known.module, known.scales, known.parameters, known.bound
     patterns = [p.in_any_layout if relaid else p for _, p in taking(backends)]
     matched = _matched(bound, patterns) | _stored(bound, runtimes(backends))
     _warn(bound, patterns, matched)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ import tvm
 from tvm import relax
 
 from opinfo.byoc.backend.backend import Code
+from opinfo.byoc.codegen import export
 from opinfo.byoc.codegen.abi import ABI
+from opinfo.byoc.codegen.elf_data import append, appends
 from opinfo.byoc.codegen.embedded import embedded
 from opinfo.byoc.codegen.executable import executable
 from opinfo.byoc.codegen.export import export_library
@@ -150,3 +153,45 @@ def test_the_module_is_unchanged() -> None:
     whole = module(COPIES, [ARRAYS[0]])
     tvm.ir.assert_structural_equal(whole["main"], embedded(whole).module["main"])
     np.testing.assert_array_equal(whole.attrs["const_name_to_constant"]["c0"].numpy(), ARRAYS[0])
+
+
+def test_the_assembler_includes_the_data_where_they_cannot_be_appended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mod = module(COPIES, [ARRAYS[0], ARRAYS[1]])
+    monkeypatch.setattr(export, "append", lambda *_: False)
+    assert result(mod, tmp_path / "first.so").tobytes() == ARRAYS[0].tobytes()
+    monkeypatch.setattr(export, "appends", lambda _: False)
+    assert result(mod, tmp_path / "second.so").tobytes() == ARRAYS[0].tobytes()
+
+
+@pytest.mark.skipif(not appends("g++"), reason="data are not appended on this machine")
+def test_tools_understand_the_library(tmp_path: Path) -> None:
+    big = RNG.standard_normal(1 << 16).astype("float32")
+    library = tmp_path / "model.so"
+    assert result(module(COPIES, [big]), library).tobytes() == big.tobytes()
+    content = library.read_bytes()
+    assert content.count(big.tobytes()) == 1 and len(content) < big.nbytes + (1 << 18)
+    stripped = tmp_path / "stripped.so"
+    subprocess.run(["strip", "-o", stripped, library], check=True)
+    assert stripped.stat().st_size < len(content)
+    machine = relax.VirtualMachine(tvm.runtime.load_module(str(stripped)), tvm.cpu())
+    assert machine["main"]().numpy().tobytes() == big.tobytes()
+
+
+@pytest.mark.parametrize("content", [b"", b"\x7fELF\x02\x01", b"a script" * 40])
+def test_other_files_are_refused_and_unchanged(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    assert not append(path, 1, lambda file: file.write(b"x"))
+    assert path.read_bytes() == content
+
+
+@pytest.mark.skipif(not appends("g++"), reason="data are not appended on this machine")
+def test_a_library_without_the_mark_is_unchanged(tmp_path: Path) -> None:
+    source, library = tmp_path / "a.cc", tmp_path / "a.so"
+    source.write_text("int number = 3;")
+    subprocess.run(["g++", "-shared", "-fPIC", source, "-o", library], check=True)
+    before = library.read_bytes()
+    assert not append(library, 1, lambda file: file.write(b"x"))
+    assert library.read_bytes() == before

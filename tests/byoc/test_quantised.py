@@ -19,7 +19,7 @@ from opinfo.byoc.backends.onednn.convert import convert
 from opinfo.byoc.backends.onednn.cpu import has_int8
 from opinfo.byoc.backends.onednn.int8 import QUANTISED
 from opinfo.byoc.compile import CompiledModule, compile_module
-from opinfo.byoc.prepare.prepare import prepare
+from opinfo.byoc.prepare.prepare import Preparer, prepare
 from opinfo.frontend.formats.from_onnx import from_model
 from opinfo.verify.verification import STEPS, verified
 
@@ -222,6 +222,18 @@ def test_copies_that_nothing_takes_are_one_again() -> None:
 
 
 NETS = {"mobile": qdq.mobile, "residual": qdq.residual}
+
+
+def test_preparers_share_only_what_no_backend_decides() -> None:
+    mod = from_model(qdq.mobile(), {})
+    shared = Preparer(mod)
+    for names, relaid in ((("onnxruntime",), False), ((SMALL,), True), ((SMALL,), False),
+                          (("onnxruntime",), False)):  # fmt: skip
+        tvm.ir.assert_structural_equal(
+            shared(names, relaid), prepare(mod, names, relaid=relaid), map_free_vars=True
+        )
+    integers, folded = _operators(shared((SMALL,), True)), _operators(shared((), True))
+    assert integers != folded
 
 
 @functools.cache

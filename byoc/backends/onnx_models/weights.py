@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from ....analysis.support.protobuf import header
 from ...backend.region import Array
 
 #: Bytes from which an array is written here: shapes and the like stay in the package's messages.
 LARGE = 1 << 12
 #: Numbers of ``ModelProto.graph``, ``GraphProto.initializer`` and ``TensorProto.raw_data``.
 _GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9
-#: The wire type of fields that begin with their length.
-_BYTES = 2
 #: The limit of Protocol Buffers in bytes.
 _MOST = (1 << 31) - 1
 
@@ -39,7 +38,7 @@ def with_weights(model: Any, graph: Any, weights: Mapping[str, Array]) -> Array:
     for name, array in weights.items():
         parts += _initializer(name, array)
     size = sum(map(len, parts))
-    parts = [model.SerializeToString(), _header(_GRAPH, size), *parts]
+    parts = [model.SerializeToString(), header(_GRAPH, size), *parts]
     total = sum(map(len, parts))
     if total > _MOST:
         raise ValueError(f"an ONNX file of {total} bytes exceeds 2 GiB")
@@ -60,19 +59,5 @@ def _initializer(name: str, array: Array) -> list[Any]:
     raw = little.reshape(-1).view("uint8")
     number = helper.np_dtype_to_tensor_dtype(values.dtype.newbyteorder("="))
     tensor = TensorProto(name=name, dims=array.shape, data_type=number)
-    start = tensor.SerializeToString() + _header(_RAW_DATA, len(raw))
-    return [_header(_INITIALIZER, len(start) + len(raw)) + start, raw]
-
-
-def _header(field: int, size: int) -> bytes:
-    """Return what stands before the bytes of a field."""
-    return _varint(field << 3 | _BYTES) + _varint(size)
-
-
-def _varint(number: int) -> bytes:
-    """Return a number in groups of seven bits, the lowest first."""
-    out = bytearray()
-    while number >= 1 << 7:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*out, number])
+    start = tensor.SerializeToString() + header(_RAW_DATA, len(raw))
+    return [header(_INITIALIZER, len(start) + len(raw)) + start, raw]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from math import prod
+from mmap import mmap
 from typing import Any
 
 import numpy as np
@@ -20,17 +21,22 @@ from ...analysis.support.tvm_compat import array_of, with_array
 from .json_graph import BadGraph
 
 Array = np.ndarray[Any, Any]
+#: Bytes, or memory that another process has written.
+Message = bytes | mmap
 #: Bytes of a constant beside the JSON at least, and of all of them together.
 LARGE, LEAST = 1 << 12, 1 << 22
 DTYPES = frozenset(("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8"))
 
 
-def packed(mod: tvm.IRModule) -> bytes:
-    """Return a module as its JSON and arrays, after a line with their length and types."""
+def packed(mod: tvm.IRModule) -> list[Any]:
+    """Return a module as its JSON and arrays, after a line with their length and types.
+
+    Each part is a buffer of bytes; the arrays are not copied.
+    """
     mod, arrays = detached(mod)
     text = tvm.ir.save_json(mod).encode()
-    elements = (np.ascontiguousarray(a).data.cast("B") for a in arrays)
-    return b"".join([heading(text, arrays), text, *elements])
+    elements = (np.ascontiguousarray(a).reshape(-1).view("uint8") for a in arrays)
+    return [heading(text, arrays), text, *elements]
 
 
 def heading(text: bytes, arrays: Sequence[Array]) -> bytes:
@@ -38,7 +44,7 @@ def heading(text: bytes, arrays: Sequence[Array]) -> bytes:
     return json.dumps([len(text), [[str(a.dtype), a.shape] for a in arrays]]).encode() + b"\n"
 
 
-def unpacked(message: bytes) -> tuple[bytes, list[Array]]:
+def unpacked(message: Message) -> tuple[bytes, list[Array]]:
     """Return the JSON of a module, which is not checked, and its arrays.
 
     Raises:
@@ -48,7 +54,7 @@ def unpacked(message: bytes) -> tuple[bytes, list[Array]]:
 
 
 def from_parts(
-    message: bytes, elsewhere: Sequence[memoryview | None] | None
+    message: Message, elsewhere: Sequence[memoryview | None] | None
 ) -> tuple[bytes, list[Array]]:
     """Return the same as `unpacked` for a message without some of its arrays.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import tvm
 
@@ -32,8 +33,8 @@ MODULES = {".onnx": "from_onnx", ".pt2": "from_torch", ".json": "from_json", ".p
 LOADERS = {suffix: _reader(module) for suffix, module in MODULES.items()}
 
 
-def read_file(path: Path, shapes: Shapes) -> bytes:
-    """Read a file and return its module as a message; runs in the reader process."""
+def read_file(path: Path, shapes: Shapes) -> list[Any]:
+    """Read a file and return its module as the parts of a message; runs in the reader process."""
     from ..checks.large_constants import packed
     from ..checks.tidy import tidy
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...analysis.support.protobuf import header
 from ..checks.error import FrontendError, shortened
 from ..checks.onnx_schema import STANDARD
 from ..onnx_graph import functions
@@ -23,10 +24,12 @@ from .onnx_proto import LARGEST, all_tensors, inner_graphs, read_proto
 
 #: The first version of the format in which a weight that is also an input may be overridden.
 OVERRIDABLE = 4
+#: The number of ``ModelProto.graph``.
+_GRAPH = 7
 
 
-def static_file(path: Path, digest: str, extents: Sequence[Sequence[int]]) -> bytes:
-    """Return an ONNX file with static shapes, after a line with its inputs and outputs.
+def static_file(path: Path, digest: str, extents: Sequence[Sequence[int]]) -> list[bytes]:
+    """Return an ONNX file with static shapes in parts, after a line with its inputs and outputs.
 
     Args:
         path: The author's file.
@@ -49,11 +52,13 @@ def static_file(path: Path, digest: str, extents: Sequence[Sequence[int]]) -> by
     if any("\0" in name for name in (*names[0], *names[1])):
         raise FrontendError("the name of an input or output contains a zero byte")
     # Metadata may configure a runtime, and the producer's name may look like another format.
-    out = onnx.ModelProto(ir_version=model.ir_version, graph=model.graph,
-                          opset_import=model.opset_import, functions=model.functions)  # fmt: skip
-    if (size := out.ByteSize()) > LARGEST:
+    head = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import,
+                           functions=model.functions)  # fmt: skip
+    graph = model.graph.SerializeToString()
+    parts = [head.SerializeToString(), header(_GRAPH, len(graph)), graph]
+    if (size := sum(map(len, parts))) > LARGEST:
         raise FrontendError(f"with its weights it has {size} bytes, expected under 2 GiB")
-    return json.dumps(names).encode() + b"\n" + bytes(out.SerializeToString())
+    return [json.dumps(names).encode() + b"\n", *parts]
 
 
 def _inputs(graph: Any) -> list[Any]:

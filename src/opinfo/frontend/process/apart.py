@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,7 +15,9 @@ from typing import Any, ClassVar
 from ...byoc.process.line_process import LineProcess, ProcessDied
 from ..checks.error import FrontendError
 from ..checks.input_shapes import Shapes
+from ..checks.large_constants import Message
 from ..checks.limits import share
+from .shared_memory import SharedMemory
 
 MIB = 1 << 20
 #: Limit on memory in bytes, in addition to the file's `share`.
@@ -35,7 +38,7 @@ class Reader(LineProcess):
     #: Files are read in forks, in which a GPU that was asked for before does not work.
     environment: ClassVar[Mapping[str, str]] = {"CUDA_VISIBLE_DEVICES": ""}
 
-    def read(self, path: Path, shapes: Shapes, seconds: int | None = None) -> bytes:
+    def read(self, path: Path, shapes: Shapes, seconds: int | None = None) -> Message:
         """Return the module of a file as an unchecked message; raises `FrontendError`.
 
         Args:
@@ -45,14 +48,14 @@ class Reader(LineProcess):
         """
         return self._limited(path, {"shapes": shapes}, seconds)
 
-    def static_file(self, path: Path, digest: str, extents: Sequence[Sequence[int]]) -> bytes:
+    def static_file(self, path: Path, digest: str, extents: Sequence[Sequence[int]]) -> Message:
         """Return an ONNX file with static shapes as an unchecked message; raises `FrontendError`.
 
         The arguments are those of `formats.static_onnx.static_file`.
         """
         return self._limited(path, {"static": [digest, extents]}, None)
 
-    def _limited(self, path: Path, job: Mapping[str, Any], seconds: int | None) -> bytes:
+    def _limited(self, path: Path, job: Mapping[str, Any], seconds: int | None) -> Message:
         """Return the bytes that a job on a file answers, within limits by the file's size."""
         try:
             size = path.stat().st_size
@@ -73,17 +76,44 @@ class Reader(LineProcess):
                 self.close()
                 raise
 
-    def _read(self, job: dict[str, Any]) -> bytes:
+    def _read(self, job: dict[str, Any]) -> Message:
         self._start()
-        try:
-            answer = self._ask(job, "reading")
-        except ProcessDied:  # it ended because it was idle
-            self._start()
-            answer = self._ask(job, "reading")
+        with _memory(job["memory"]) as memory:
+            if memory is not None:
+                job = {**job, "into": [memory.path, memory.size]}
+            try:
+                answer = self._ask(job, "reading")
+            except ProcessDied:  # it ended because it was idle
+                self._start()
+                answer = self._ask(job, "reading")
+            if memory is not None and "shared" in answer:
+                return memory.content(_length(answer["shared"], memory.size))
         if "module" in answer:
             return self._bytes(int(answer["module"]), self.seconds, "reading")
-        text = str(answer["error"])
+        text = str(answer.get("error", "the reader answered nothing"))
         raise FrontendError(text if answer.get("whole") else f"{job['path']}: {text}")
+
+
+@contextlib.contextmanager
+def _memory(size: int) -> Iterator[SharedMemory | None]:
+    """Memory for an answer; None where the system has none."""
+    try:
+        memory = SharedMemory(size)
+    except (OSError, ValueError, OverflowError):
+        yield None
+        return
+    try:
+        yield memory
+    finally:
+        memory.close()
+
+
+def _length(text: Any, most: int) -> int:
+    """Return a length that the process which read the file has written."""
+    if isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) < 20:
+        if 0 < (length := int(text)) <= most:
+            return length
+    raise FrontendError(f"the reader wrote {str(text)[:40]!r} bytes, expected 1 to {most}")
 
 
 _guard = threading.Lock()

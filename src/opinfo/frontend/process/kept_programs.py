@@ -32,7 +32,7 @@ from ...analysis.support.user_cache import user_cache
 from ...byoc.process import trust
 from ..checks.input_shapes import Shapes
 from ..checks.json_graph import BadGraph
-from ..checks.large_constants import Array, from_parts, heading, unpacked
+from ..checks.large_constants import Array, Message, from_parts, heading, unpacked
 
 #: Formats whose files name no other file, and take long to read.
 SUFFIXES = (".pt2",)
@@ -70,7 +70,7 @@ class KeptProgram:
             return from_parts(message, [self._at(p) for p in places])
         return None
 
-    def keep(self, message: bytes) -> None:
+    def keep(self, message: Message) -> None:
         """Keep what the reader answered for the file, if it has not changed since.
 
         The message must have been checked: the parts of a file are only looked at here if the

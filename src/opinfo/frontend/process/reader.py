@@ -1,8 +1,9 @@
 """The process that reads model files: `python -m opinfo.frontend.process.reader`.
 
-It takes one line of JSON for each file, ``{"path", "shapes", "seconds", "memory"}``, and forks a
-process with limits to read it. It answers ``{"error": text}``, or ``{"module": length}`` followed
-by that many bytes (`large_constants`), which the client must check before loading. A line with
+It takes one line of JSON for each file, ``{"path", "shapes", "seconds", "memory", "into"}``, and
+forks a process with limits to read it. It answers ``{"error": text}``, or ``{"shared": length}``
+for so many bytes in the memory ``into`` (`shared_memory`), or ``{"module": length}`` followed by
+them (`large_constants`); the client must check them before loading. A line with
 ``"static"``, a digest and the shapes of inputs, asks for an ONNX file instead (`static_onnx`).
 Crashes, hangs and memory growth end with the fork, so each file gets a fresh process.
 """
@@ -10,6 +11,7 @@ Crashes, hangs and memory growth end with the fork, so each file gets a fresh pr
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import select
 import signal
@@ -27,6 +29,7 @@ from ...byoc.process.without_torch import leave_out_torch
 from ..checks import crash_place
 from ..checks.error import FrontendError, one_line
 from ..checks.limits import limit
+from .shared_memory import opened, written
 
 #: The package whose modules have names that begin with a dot.
 PACKAGE = "opinfo.frontend"
@@ -71,29 +74,39 @@ def _answer(answers: int, job: dict[str, Any], read: Any) -> None:
     _prepare(Path(job["path"]).suffix.lower())
     seconds = job["seconds"]
 
-    def work() -> bytes:
-        os.close(answers)
-        return _read_file(job, read)
-
     crash_place.share()
-    try:
-        text, code = forked(work, 4 * seconds)  # the CPU limit normally strikes first
-    except TimeoutError:
-        text, code = b"", -signal.SIGXCPU
+    into = job.get("into")
+    with opened(into and (into[0], into[1])) as memory:
+
+        def work() -> bytes:
+            os.close(answers)
+            return _read_file(job, read, memory)
+
+        try:
+            text, code = forked(work, 4 * seconds)  # the CPU limit normally strikes first
+        except TimeoutError:
+            text, code = b"", -signal.SIGXCPU
     place = crash_place.noted()
     where = f" at {place}" if place else ""
     if code == -signal.SIGXCPU:
         _send(answers, {"error": f"reading it took more than {seconds} s and was stopped{where}"})
-    elif code or text[:1] not in (b"M", b"E"):
+    elif code or text[:1] not in (b"M", b"E", b"S"):
         _send(answers, {"error": f"reading it crashed{where}: {ended(code)}"})
     elif text[:1] == b"E":
         _send(answers, {"error": text[1:].decode(errors="replace"), "whole": True})
+    elif text[:1] == b"S":
+        _send(answers, {"shared": text[1:].decode(errors="replace")})
     else:
         _send(answers, {"module": len(text) - 1}, memoryview(text)[1:])
 
 
-def _read_file(job: dict[str, Any], read: Any) -> bytes:
-    """Limit this process and read a file; return ``M`` and the module, or ``E`` and an error."""
+def _read_file(job: dict[str, Any], read: Any, memory: mmap.mmap | None) -> bytes:
+    """Limit this process and read a file.
+
+    Returns:
+        ``S`` and the length of the module in the memory, ``M`` and the module, or ``E`` and an
+        error.
+    """
     path = Path(job["path"])
     tempfile.gettempdir()  # cached before the limits, since the search writes files
     limit(job["seconds"], job["memory"])
@@ -101,9 +114,11 @@ def _read_file(job: dict[str, Any], read: Any) -> bytes:
         if "static" in job:
             from ..formats.static_onnx import static_file
 
-            return b"M" + static_file(path, *job["static"])
-        shapes = {name: tuple(dims) for name, dims in job["shapes"].items()}
-        return b"M" + read(path, shapes)  # type: ignore[no-any-return]
+            parts = static_file(path, *job["static"])
+        else:
+            parts = read(path, {name: tuple(dims) for name, dims in job["shapes"].items()})
+        length = written(parts, memory)
+        return b"".join([b"M", *parts]) if length is None else b"S%d" % length
     except FrontendError as error:
         return b"E" + str(error).encode(errors="replace")
     except MemoryError:
