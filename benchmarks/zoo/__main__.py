@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from benchmarks.common.option_checks import count, one_of, rows_file, stored_rows
@@ -56,13 +57,20 @@ def main() -> None:
                     print(f"{name}: {error}", file=sys.stderr, flush=True)
                     absent += 1
                     continue
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(json.dumps(rows, indent=1) + "\n")
+                _store(path, rows)
                 print(results_page.as_line(step, rows[key]), flush=True)
     if options.page:
         for written in results_page.write(_of_the_zoo(rows), PAGES):
             print(f"written: {written}")
     sys.exit(absent > 0)
+
+
+def _store(path: Path, rows: dict[str, Any]) -> None:
+    """Replace the file of rows: a run that is ended meanwhile leaves the old one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    part.write_text(json.dumps(rows, indent=1) + "\n")
+    part.replace(path)
 
 
 def _options() -> argparse.Namespace:
