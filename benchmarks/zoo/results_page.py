@@ -166,7 +166,7 @@ def _speed_sum(rows: Sequence[Row]) -> str:
 
 def _busy(rows: Sequence[Row]) -> str:
     """Say how many rows were timed on a machine with other work."""
-    count = sum(row.get("busy", 0.0) > BUSY for row in rows)
+    count = len([row for row in rows if row.get("busy", 0.0) > BUSY])
     return f" {count} rows were timed while others had over {BUSY:.0%} of the CPU." * (count > 0)
 
 
