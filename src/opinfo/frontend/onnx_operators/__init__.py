@@ -18,10 +18,12 @@ from . import (
     shapes,
     slices_and_pads,
     spectral,
+    tabular,
+    trees,
 )
 
 __all__ = [
     "CONVERTERS", "contributed", "control", "convolution", "dynamic_lstm", "elementwise_operators",
     "index_operators", "pools", "products", "quantized", "recurrent", "resizing", "scans",
-    "sequences", "shapes", "slices_and_pads", "spectral",
+    "sequences", "shapes", "slices_and_pads", "spectral", "tabular", "trees",
 ]  # fmt: skip
