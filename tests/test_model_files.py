@@ -280,20 +280,25 @@ def _replayed(plan: DispatchPlan, mod: Any, folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("runtime")
-@pytest.mark.parametrize("fault", ["wrong", "unreadable"])
+@pytest.mark.parametrize("fault", ["wrong", "unreadable", "other type"])
 def test_a_file_that_a_runtime_runs_otherwise_or_not_is_not_kept(
     fault: str, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The runtime gets twice the weights, or no ONNX file."""
+    """The runtime gets twice the weights, no ONNX file, or one whose calls fail."""
     model = product(2 * WEIGHTS)
     del model.graph.input[1]
+    if fault == "other type":
+        model.graph.node[1].CopyFrom(helper.make_node("Cast", ["a"], [Y], to=TensorProto.INT64))
+        model.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
     content = b"no file" if fault == "unreadable" else model.SerializeToString()
     static = StaticFile(np.frombuffer(content, "uint8"), (X,), (Y,))
     monkeypatch.setattr(SourceFile, "static", lambda *_: static)
     compiled = opinfo.compile(loaded(path))
     assert compiled.dispatched is not None and not compiled.dispatched.plan.file
-    reason = "without the model's file in onnxruntime: " if fault == "unreadable" else \
-        "1.000 ms of onnxruntime with the model's file, whose outputs differ"  # fmt: skip
+    reason = {"wrong": "1.000 ms of onnxruntime with the model's file, whose outputs differ",
+              "unreadable": "without the model's file in onnxruntime: RuntimeError",
+              "other type": "without the model's file in onnxruntime: its first call fails",
+              }[fault]  # fmt: skip
     assert reason in compiled.report()
     np.testing.assert_allclose(compiled.run(an_input()), expected(an_input()), rtol=1e-5, atol=1e-5)
 
