@@ -45,10 +45,10 @@ SPEED_HEAD = """# The zoo: speed on {isa}
 Written by `python -m benchmarks.zoo --page`: milliseconds of a call at batch 1, and ratios of that
 time to others; below 1 is faster. All are medians of calls in turns in one process, with the same
 number of threads and static shapes: of CPU time for one thread, which other processes lengthen
-least, and of wall time for more. **Of the peak** is the model's FLOPs in that time relative to
-those of ONNX Runtime's product of 1024 x 1024 matrices, timed in the same turns: a model near 100%
-can only be faster with fewer multiplications, as by Winograd. Work looks at the open half only; the
-other half is held out.
+least, and of wall time for more. Each of these is the least of short parts. **Of the peak** is the
+model's FLOPs in that time relative to those of ONNX Runtime's product of 1024 x 1024 matrices,
+timed in the same turns: a model near 100% can only be faster with fewer multiplications, as by
+Winograd. Work looks at the open half only; the other half is held out.
 
 {machine}
 """

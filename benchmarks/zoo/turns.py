@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.common.resources import SETTLED, Call
 
 ROUNDS = 9
-#: Least and most seconds of one timing: short calls are repeated, of long ones fewer are made.
-LONG, LONGEST = 5e-3, 2.0
-Clock = Callable[[], float]
+#: Most seconds of the timings of a call: of long ones fewer are made.
+LONGEST = 2.0
 
 
 @dataclass(frozen=True)
@@ -35,8 +34,11 @@ def in_turns(calls: Mapping[str, Call], threads: int, rounds: int = ROUNDS) -> T
 
     One thread is timed by CPU time, which other processes lengthen least: nothing here waits, and
     the two agree on an idle machine. A pause and an uncounted call come before each timing: threads
-    of the previous pool spin for a while on the cores that the next one needs.
+    of the previous pool spin for a while on the cores that the next one needs. A timing is the
+    least of short parts.
     """
+    from opinfo.verify.short_parts import seconds_of
+
     clock = time.process_time if threads == 1 else time.perf_counter
     times: dict[str, list[float]] = {name: [] for name in calls}
     start, used, own = time.perf_counter(), _used(), time.process_time()
@@ -45,22 +47,12 @@ def in_turns(calls: Mapping[str, Call], threads: int, rounds: int = ROUNDS) -> T
             if sum(times[name]) > LONGEST and len(times[name]) >= 3:
                 continue
             time.sleep(SETTLED)
-            times[name].append(_timed(call, clock))
+            call()
+            times[name].append(seconds_of(call, clock))
     others = _used() - used - (time.process_time() - own)
     wall = max(time.perf_counter() - start, 1e-9)
     busy = min(max(others / (wall * (os.cpu_count() or 1)), 0.0), 1.0)
     return Turns({name: 1e3 * statistics.median(values) for name, values in times.items()}, busy)
-
-
-def _timed(call: Call, clock: Clock) -> float:
-    """Return the seconds of a call after another one, averaged over at least `LONG`."""
-    start = clock()
-    call()
-    count = max(1, int(LONG / max(clock() - start, 1e-9)))
-    start = clock()
-    for _ in range(count):
-        call()
-    return (clock() - start) / count
 
 
 def _used() -> float:
