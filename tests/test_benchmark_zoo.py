@@ -248,6 +248,14 @@ def test_an_ended_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.M
     assert asked == [(one, 1), (other, 1), (one, 2), (one, 2), (other, 2)]
     rows = json.loads(path.read_text())
     assert {(row["name"], row["threads"]) for row in rows.values()} == set(asked)
+    rows[f"speed {other} 2"]["busy"] = 0.5
+    path.write_text(json.dumps(rows))
+    monkeypatch.setattr(sys, "argv", [*sys.argv, "--busy"])
+    with pytest.raises(SystemExit):
+        zoo.main()
+    assert asked[5:] == [(other, 2)]
+    page = results_page.speed_page("AVX2", list(rows.values()))
+    assert "(above 60 s: 0). Timed while others had over 10% of the CPU: 1.\n" in page
     assert "## 2 threads\n" in results_page.speed_page("AVX2", list(rows.values()))
 
 

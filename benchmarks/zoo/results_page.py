@@ -166,8 +166,13 @@ def _speed_sum(rows: Sequence[Row]) -> str:
 
 def _busy(rows: Sequence[Row]) -> str:
     """Say how many rows were timed on a machine with other work."""
-    count = len([row for row in rows if row.get("busy", 0.0) > BUSY])
-    return f" {count} rows were timed while others had over {BUSY:.0%} of the CPU." * (count > 0)
+    count = len([row for row in rows if is_busy(row)])
+    return f" Timed while others had over {BUSY:.0%} of the CPU: {count}." * (count > 0)
+
+
+def is_busy(row: Row) -> bool:
+    """Return whether a row was timed on a machine with other work."""
+    return bool(row.get("busy", 0.0) > BUSY)
 
 
 def _timed(row: Row) -> bool:
