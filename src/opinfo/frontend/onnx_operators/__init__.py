@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..onnx_graph.control_flow import control, scans, sequences
 from ..onnx_graph.converter_table import CONVERTERS
+from ..tabular import rows, trees
 from . import (
     contributed,
     convolution,
@@ -18,12 +19,10 @@ from . import (
     shapes,
     slices_and_pads,
     spectral,
-    tabular,
-    trees,
 )
 
 __all__ = [
     "CONVERTERS", "contributed", "control", "convolution", "dynamic_lstm", "elementwise_operators",
-    "index_operators", "pools", "products", "quantized", "recurrent", "resizing", "scans",
-    "sequences", "shapes", "slices_and_pads", "spectral", "tabular", "trees",
+    "index_operators", "pools", "products", "quantized", "recurrent", "resizing", "rows", "scans",
+    "sequences", "shapes", "slices_and_pads", "spectral", "trees",
 ]  # fmt: skip

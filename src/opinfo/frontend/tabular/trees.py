@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from ..ensembles.forest import Forest, classic_forest, forest_of_roots
 from ..onnx_graph.converter_table import ML, converts
 from ..onnx_graph.onnx_node import OnnxNode
-from .tabular import class_labels, features, labelled, transformed, wide
+from .forest import Forest, classic_forest, forest_of_roots
+from .rows import class_labels, features, labelled, transformed, wide
 
 #: How the weights of leaves are combined, by the numbers of `TreeEnsemble`.
 AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")

@@ -1,1 +1,0 @@
-"""Ensembles of decision trees, as files describe them."""
