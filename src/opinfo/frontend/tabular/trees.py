@@ -14,8 +14,8 @@ from tvm import relax
 
 from ..onnx_graph.converter_table import ML, converts
 from ..onnx_graph.onnx_node import OnnxNode
+from .feature_rows import class_labels, features, labelled, transformed, wide
 from .forest import Forest, classic_forest, forest_of_roots
-from .rows import class_labels, features, labelled, transformed, wide
 
 #: How the weights of leaves are combined, by the numbers of `TreeEnsemble`.
 AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
