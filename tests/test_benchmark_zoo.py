@@ -6,6 +6,7 @@ import json
 import math
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,8 @@ from benchmarks.zoo.models.proxies import PROXIES
 from benchmarks.zoo.models.subject import Subject, names, subject
 from benchmarks.zoo.reading import flat
 from benchmarks.zoo.reference_error import moved, spread
-from benchmarks.zoo.speed import in_turns
 from benchmarks.zoo.split import is_open
+from benchmarks.zoo.turns import in_turns
 
 
 def test_the_zoo_is_large_and_half_of_it_is_held_out() -> None:
@@ -170,11 +171,18 @@ def test_nested_outputs_are_flattened_in_order() -> None:
 
 
 def test_calls_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchmarks.zoo.speed.SETTLED", 0.0)
+    monkeypatch.setattr("benchmarks.zoo.turns.SETTLED", 0.0)
     order: list[str] = []
-    in_turns({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, rounds=2)
+    in_turns({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, 2, rounds=2)
     turns = [name for k, name in enumerate(order) if k == 0 or order[k - 1] != name]
     assert turns == ["a", "b", "a", "b"]
+
+
+def test_one_thread_is_timed_by_its_work_and_more_by_the_clock() -> None:
+    calls = {"rests": lambda: time.sleep(2e-3)}
+    one, two = (in_turns(calls, threads, rounds=1) for threads in (1, 2))
+    assert one.milliseconds["rests"] < 2 <= two.milliseconds["rests"]
+    assert 0 <= one.busy <= 1
 
 
 def _speed(name: str, milliseconds: dict[str, float], threads: int = 1) -> dict[str, object]:
@@ -215,6 +223,40 @@ def test_pages_have_both_halves_and_geometric_means(tmp_path: Path) -> None:
     assert "| 2 | 0.50 |  |  | 50% | 1e-06 | 3 |" in text
     assert "kept the choice of tvm alone |" in text and "up to 3 s of CPU (above 60 s: 0)" in text
     assert "no \\| kernel" in text and "## 1 thread\n" in text
+
+
+def test_an_ended_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first run ends at the third of four measurements; two threads come after one."""
+    asked: list[tuple[str, int]] = []
+
+    def measured(step: str, name: str, threads: int) -> dict[str, Any]:
+        asked.append((name, threads))
+        if len(asked) == 3:
+            raise KeyboardInterrupt
+        return _speed(name, {"opinfo": 2, "onnx_runtime": 4}, threads)
+
+    path = tmp_path / "rows.json"
+    monkeypatch.setattr(zoo, "measured", measured)
+    monkeypatch.setattr(sys, "argv", ["zoo", "--step", "speed", "--json", str(path),
+                                      "basic-pitch/nmp", "magika/model"])  # fmt: skip
+    with pytest.raises(KeyboardInterrupt):
+        zoo.main()
+    with pytest.raises(SystemExit) as exited:
+        zoo.main()
+    one, other = "basic-pitch/nmp", "magika/model"
+    assert exited.value.code == 0
+    assert asked == [(one, 1), (other, 1), (one, 2), (one, 2), (other, 2)]
+    rows = json.loads(path.read_text())
+    assert {(row["name"], row["threads"]) for row in rows.values()} == set(asked)
+    rows[f"speed {other} 2"]["busy"] = 0.5
+    path.write_text(json.dumps(rows))
+    monkeypatch.setattr(sys, "argv", [*sys.argv, "--busy"])
+    with pytest.raises(SystemExit):
+        zoo.main()
+    assert asked[5:] == [(other, 2)]
+    page = results_page.speed_page("AVX2", list(rows.values()))
+    assert "(above 60 s: 0). Timed while others had over 10% of the CPU: 1.\n" in page
+    assert "## 2 threads\n" in results_page.speed_page("AVX2", list(rows.values()))
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from opinfo.byoc.backend.catalog import find
 from opinfo.front import race
 from opinfo.front.finalists import BYTE, OPERATOR, seconds, suffices
 from opinfo.verify import trial_runs
+from opinfo.verify.short_parts import seconds_of
 from opinfo.verify.trial_runs import TrialRun
 
 from .test_front import model
@@ -105,4 +106,31 @@ def test_other_processes_do_not_lengthen_calls_of_one_thread(
     tvm.runtime.save_param_dict_to_file({}, str(tmp_path / trial_runs.INPUTS))
     trial_runs._main(tmp_path, threads)
     (clock,) = clocks
-    assert (trial_runs._timed(lambda: time.sleep(0.03), clock) > 20) == (threads == 2)
+    assert (seconds_of(lambda: time.sleep(0.03), clock) > 0.02) == (threads == 2)
+
+
+def test_a_part_that_is_interrupted_does_not_count() -> None:
+    """Every tenth call takes 20 times as long: the mean would be 2.9 times the others."""
+    now = [0.0]
+    calls = [0]
+
+    def call() -> None:
+        calls[0] += 1
+        now[0] += 2e-2 if calls[0] % 10 == 0 else 1e-3
+
+    assert seconds_of(call, lambda: now[0]) == pytest.approx(1e-3)
+    now[0], calls[0] = 0.0, 0
+    assert seconds_of(lambda: now.__setitem__(0, now[0] + 0.5), lambda: now[0]) == 0.5
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1e-7, 1e-4, 3e-3])
+def test_parts_are_of_calls_that_last_long_enough(seconds: float) -> None:
+    """All parts last about as long together, and a clock that stands still ends."""
+    now, calls = [0.0], [0]
+
+    def call() -> None:
+        calls[0] += 1
+        now[0] += seconds
+
+    assert seconds_of(call, lambda: now[0]) == pytest.approx(seconds)
+    assert calls[0] * max(seconds, 1e-6) < 2.1e-2

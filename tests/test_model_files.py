@@ -280,22 +280,37 @@ def _replayed(plan: DispatchPlan, mod: Any, folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("runtime")
-@pytest.mark.parametrize("fault", ["wrong", "unreadable"])
+@pytest.mark.parametrize("fault", ["wrong", "unreadable", "other type"])
 def test_a_file_that_a_runtime_runs_otherwise_or_not_is_not_kept(
     fault: str, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The runtime gets twice the weights, or no ONNX file."""
+    """The runtime gets twice the weights, no ONNX file, or one whose calls fail."""
     model = product(2 * WEIGHTS)
     del model.graph.input[1]
+    if fault == "other type":
+        model.graph.node[1].CopyFrom(helper.make_node("Cast", ["a"], [Y], to=TensorProto.INT64))
+        model.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
     content = b"no file" if fault == "unreadable" else model.SerializeToString()
     static = StaticFile(np.frombuffer(content, "uint8"), (X,), (Y,))
     monkeypatch.setattr(SourceFile, "static", lambda *_: static)
     compiled = opinfo.compile(loaded(path))
     assert compiled.dispatched is not None and not compiled.dispatched.plan.file
-    reason = "without the model's file in onnxruntime: " if fault == "unreadable" else \
-        "1.000 ms of onnxruntime with the model's file, whose outputs differ"  # fmt: skip
+    reason = {"wrong": "1.000 ms of onnxruntime with the model's file, whose outputs differ",
+              "unreadable": "without the model's file in onnxruntime: RuntimeError",
+              "other type": "without the model's file in onnxruntime: its first call fails",
+              }[fault]  # fmt: skip
     assert reason in compiled.report()
     np.testing.assert_allclose(compiled.run(an_input()), expected(an_input()), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["double", "int16", "uint16", "uint32", "uint64"])
+def test_onnx_runtime_gets_files_of_all_its_numbers(dtype: str, tmp_path: Path) -> None:
+    nodes = [helper.make_node("Gather", ["x", "i"], ["y"])]
+    initial = [numpy_helper.from_array(np.array([3, 2, 0, 1]), "i")]
+    kind = getattr(TensorProto, dtype.upper())
+    built = _built("onnxruntime", nodes, ["x"], kind, tmp_path, initial)
+    x = np.array([1, 2, 3, 2**15 - 1], dtype)
+    np.testing.assert_array_equal(built.run(x), x[[3, 2, 0, 1]])
 
 
 @pytest.mark.skipif(bool(find("openvino").available()), reason="no OpenVINO")
@@ -357,7 +372,13 @@ def test_openvino_does_not_get_products_of_integers_with_odd_zero_points(tmp_pat
 def _in_openvino(
     nodes: Any, inputs: list[str], kind: int, tmp_path: Path, initial: Any = ()
 ) -> Any:
-    """Build a file for OpenVINO, of vectors of four elements."""
+    return _built("openvino", nodes, inputs, kind, tmp_path, initial)
+
+
+def _built(
+    backend: str, nodes: Any, inputs: list[str], kind: int, tmp_path: Path, initial: Any = ()
+) -> Any:
+    """Build a file of vectors of four elements for a runtime."""
     graph = helper.make_graph(nodes, "g", [declared(x, [4], kind) for x in inputs],
                               [declared("y", [4], kind)], initial)  # fmt: skip
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
@@ -367,4 +388,4 @@ def _in_openvino(
     signatures = {"main": Signature.of(mod["main"], "main")}
     target = tvm.target.Target("llvm")
     files = FileBuilds(source, mod, target, signatures, None, SharedWork(mod))
-    return files.build("openvino", runs_elsewhere=False)
+    return files.build(backend, runs_elsewhere=False)

@@ -1,16 +1,16 @@
 """Read and time real models that nothing was tuned for, each in its own process.
 
     python -m benchmarks.zoo [--held-out | --all | --proxies] [--step read] [--threads 1 2]
-                             [--json FILE] [--again] [--page] [MODEL ...]
+                             [--json FILE] [--again] [--busy] [--page] [MODEL ...]
 
 `read` reads a model as shipped, compiles it for its symbolic shapes, and compares its outputs at
 several shapes. `speed` compiles it for static shapes and times it against ONNX Runtime, OpenVINO
 and `torch.compile`. The models are split by a hash of their names: by default only the open half is
 run, since the held-out half is there to report. `--proxies` runs models of ours that are in neither
 half, quantised and small ones, on which runtimes are strong; the pages leave them out. Rows are
-kept in FILE; models that have one are skipped unless `--again` is given. A model that cannot be
-downloaded gets none. `--page` writes docs/results/zoo.md and one page for this CPU's vectors, and
-beside each page its rows as JSON.
+kept in FILE; models that have one are skipped unless `--again` is given, or `--busy` and other
+processes had over a tenth of the CPU. A model that cannot be downloaded gets none. `--page` writes
+docs/results/zoo.md and one page for this CPU's vectors, and beside each page its rows as JSON.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from benchmarks.common.option_checks import count, one_of, rows_file, stored_rows
@@ -49,20 +50,28 @@ def main() -> None:
             for name in options.model or _chosen(options):
                 key = f"{step} {name} {threads}"
                 if key in rows and not options.again:
-                    continue
+                    if not options.busy or not results_page.is_busy(rows[key]):
+                        continue
                 try:
                     rows[key] = measured(step, name, threads)
                 except NotFetched as error:
                     print(f"{name}: {error}", file=sys.stderr, flush=True)
                     absent += 1
                     continue
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(json.dumps(rows, indent=1) + "\n")
+                _store(path, rows)
                 print(results_page.as_line(step, rows[key]), flush=True)
     if options.page:
         for written in results_page.write(_of_the_zoo(rows), PAGES):
             print(f"written: {written}")
     sys.exit(absent > 0)
+
+
+def _store(path: Path, rows: dict[str, Any]) -> None:
+    """Replace the file of rows: a run that is ended meanwhile leaves the old one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    part.write_text(json.dumps(rows, indent=1) + "\n")
+    part.replace(path)
 
 
 def _options() -> argparse.Namespace:
@@ -78,6 +87,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--threads", nargs="+", type=count, default=[1, 2])
     parser.add_argument("--json", metavar="FILE", type=rows_file, default=STORED / "zoo.json")
     parser.add_argument("--again", action="store_true", help="replace rows")
+    parser.add_argument(
+        "--busy",
+        action="store_true",
+        help="replace rows that were timed on a machine with other work",
+    )
     parser.add_argument("--page", action="store_true", help="write the pages")
     return parser.parse_args()
 

@@ -23,6 +23,8 @@ HALVES = {True: "Open", False: "Held out"}
 MARKS = {"right": "", "rounding": " by rounding", "wrong": " **wrong**"}
 #: A page for each, named by the last word of `cpu_name`.
 ISAS = {"AMX": "AVX-512 and AMX", "AVX-512": "AVX-512", "AVX2": "AVX2"}
+#: The share of the machine's CPU time in other processes from which a row is of a busy machine.
+BUSY = 0.1
 #: The times of all builds, behind the choice that was kept.
 TIMES = re.compile(r"(?<=kept the choice )([^:]*): \d.*")
 READ_HEAD = """# The zoo: reading real models
@@ -42,10 +44,11 @@ SPEED_HEAD = """# The zoo: speed on {isa}
 
 Written by `python -m benchmarks.zoo --page`: milliseconds of a call at batch 1, and ratios of that
 time to others; below 1 is faster. All are medians of calls in turns in one process, with the same
-number of threads and static shapes. **Of the peak** is the model's FLOPs in that time relative to
-those of ONNX Runtime's product of 1024 x 1024 matrices, timed in the same turns: a model near 100%
-can only be faster with fewer multiplications, as by Winograd. Work looks at the open half only; the
-other half is held out.
+number of threads and static shapes: of CPU time for one thread, which other processes lengthen
+least, and of wall time for more. Each of these is the least of short parts. **Of the peak** is the
+model's FLOPs in that time relative to those of ONNX Runtime's product of 1024 x 1024 matrices,
+timed in the same turns: a model near 100% can only be faster with fewer multiplications, as by
+Winograd. Work looks at the open half only; the other half is held out.
 
 {machine}
 """
@@ -63,7 +66,8 @@ def as_line(step: str, row: Row) -> str:
     times = ", ".join(f"{k} {v:.3f}" for k, v in row["milliseconds"].items())
     missing = "".join(f"; {k}: {v}" for k, v in row["missing"].items())
     return (f"{row['name']}, {row['threads']} threads: {times} ms; within {row['difference']:.1e}; "
-            f"{row['summary']}; compiled in {row['seconds']:.0f} s{missing}")  # fmt: skip
+            f"{row['summary']}; compiled in {row['seconds']:.0f} s; others had "
+            f"{row.get('busy', 0.0):.0%} of the CPU{missing}")  # fmt: skip
 
 
 def write(rows: Mapping[str, Row], folder: Path) -> list[Path]:
@@ -157,7 +161,18 @@ def _speed_sum(rows: Sequence[Row]) -> str:
     seconds = [row["seconds"] for row in rows if "seconds" in row]
     above = sum(s > 60 for s in seconds)
     return (f"{lines[0]} {', '.join(lines[1:])}. Compiling takes up to {max(seconds):.0f} s of CPU "
-            f"(above 60 s: {above}).")  # fmt: skip
+            f"(above 60 s: {above}).{_busy(rows)}")  # fmt: skip
+
+
+def _busy(rows: Sequence[Row]) -> str:
+    """Say how many rows were timed on a machine with other work."""
+    count = len([row for row in rows if is_busy(row)])
+    return f" Timed while others had over {BUSY:.0%} of the CPU: {count}." * (count > 0)
+
+
+def is_busy(row: Row) -> bool:
+    """Return whether a row was timed on a machine with other work."""
+    return bool(row.get("busy", 0.0) > BUSY)
 
 
 def _timed(row: Row) -> bool:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
 import tempfile
-import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,16 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common.resources import SETTLED, Call, family_seconds, use_threads
+from benchmarks.common.resources import Call, family_seconds, use_threads
 
 from .differences import difference
 from .models.subject import Subject, one_line, subject
 from .peers import onnx_runtime, peers
 from .reading import flat, reference
+from .turns import in_turns
 
-ROUNDS = 9
-#: Least and most seconds of one timing: short calls are repeated, of long ones fewer are made.
-LONG, LONGEST = 5e-3, 2.0
 #: Rows and columns of the product that tells how fast the cores can be.
 SIZE = 1024
 
@@ -41,6 +37,9 @@ class Speed:
         summary: What was offloaded, and which build was kept.
         seconds: CPU seconds from the file to the library, with those of all processes: the reader,
             the C++ compiler, the runs of builds.
+        flops: Operations of the model.
+        rate: Operations a second of a large product in the same turns.
+        busy: The share of the machine's CPU time that other processes had meanwhile.
     """
 
     name: str
@@ -53,6 +52,7 @@ class Speed:
     seconds: float
     flops: int
     rate: float
+    busy: float = 0.0
 
 
 def measure(name: str, threads: int) -> Speed:
@@ -81,9 +81,11 @@ def measure(name: str, threads: int) -> Speed:
                 calls.pop(peer, None)
                 missing[peer] = one_line(error)
         calls["product"] = product(Path(folder), threads)
-        times = in_turns(calls)
+        turns = in_turns(calls, threads)
+        times = dict(turns.milliseconds)
         rate = 2e3 * SIZE**3 / times.pop("product")
-        return Speed(name, threads, refusal, times, missing, far, summary, seconds, flops, rate)
+        return Speed(name, threads, refusal, times, missing, far, summary, seconds, flops, rate,
+                     turns.busy)  # fmt: skip
 
 
 def product(folder: Path, threads: int) -> Call:
@@ -117,30 +119,3 @@ def ours(model: Subject, threads: int) -> tuple[Any, Call]:
     tensors = [tvm.runtime.tensor(value) for value in values.values()]
     main = machine["main"]
     return compiled, lambda: main(*tensors)
-
-
-def in_turns(calls: Mapping[str, Call], rounds: int = ROUNDS) -> dict[str, float]:
-    """Return the median milliseconds of each call.
-
-    A pause and an uncounted call come before each timing: threads of the previous pool spin for a
-    while on the cores that the next one needs.
-    """
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(rounds):
-        for name, call in calls.items():
-            if sum(times[name]) > LONGEST and len(times[name]) >= 3:
-                continue
-            time.sleep(SETTLED)
-            times[name].append(_timed(call))
-    return {name: 1e3 * statistics.median(values) for name, values in times.items()}
-
-
-def _timed(call: Call) -> float:
-    """Return the seconds of a call after another one, averaged over at least `LONG`."""
-    start = time.perf_counter()
-    call()
-    count = max(1, int(LONG / max(time.perf_counter() - start, 1e-9)))
-    start = time.perf_counter()
-    for _ in range(count):
-        call()
-    return (time.perf_counter() - start) / count

@@ -11,7 +11,7 @@ from ...backend.backend import Code
 from ...backend.onnx_file import OnnxModel
 from ...backend.region import Region
 from ...codegen.loading.resolve_apart import MARK
-from ..onnx_operators.graph.element_types import DLPACK
+from ..onnx_operators.graph.element_types import DLPACK, WIDER
 from .kept_runtime import runtime_text
 from .model import model
 
@@ -103,7 +103,7 @@ def _literal(text: str) -> str:
 
 
 def _function(model: OnnxModel, k: int) -> str:
-    types = (DLPACK[dtype] for dtype in model.dtypes)
+    types = ((DLPACK | WIDER)[dtype] for dtype in model.dtypes)
     return FUNCTION % {
         "symbol": model.symbol,
         "types": ", ".join(f"{{{code}, {bits}}}" for code, bits in types),

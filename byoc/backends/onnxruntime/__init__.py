@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...backend.backend import Backend, OnnxReader
 from ..onnx_models.region_cost import cost
-from ..onnx_operators.graph.element_types import DLPACK
+from ..onnx_operators.graph.element_types import DLPACK, WIDER
 from ..onnx_operators.onnx_writers import network
 from .convert import convert, convert_file
 from .locate import available, version
@@ -15,5 +15,5 @@ NETWORK = network()
 
 ONNXRUNTIME = Backend(
     "onnxruntime", (), convert, available, WANTS, cost, version, coarse=(NETWORK,),
-    reader=OnnxReader(convert_file, frozenset(DLPACK)),
+    reader=OnnxReader(convert_file, frozenset((*DLPACK, *WIDER))),
 )  # fmt: skip

@@ -123,8 +123,13 @@ int element_type(ElementType type) {
   switch (type.code * 100 + type.bits) {
     case kDLFloat * 100 + 16: return 10;
     case kDLFloat * 100 + 32: return 1;
+    case kDLFloat * 100 + 64: return 11;
     case kDLUInt * 100 + 8: return 2;
+    case kDLUInt * 100 + 16: return 4;
+    case kDLUInt * 100 + 32: return 12;
+    case kDLUInt * 100 + 64: return 13;
     case kDLInt * 100 + 8: return 3;
+    case kDLInt * 100 + 16: return 5;
     case kDLInt * 100 + 32: return 6;
     case kDLInt * 100 + 64: return 7;
     default: return 9;

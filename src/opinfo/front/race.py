@@ -125,6 +125,10 @@ class _Race:
         with suppress(RuntimeError):  # the last run says why, if it fails too
             self.builds, self.runs = run_or_rebuild(
                 self.builds, self.again, self.model, self.process)  # fmt: skip
+        for build, runtime in self.readers.items():
+            run = self.runs.get(build)
+            if build in self.builds and run is not None and not run.times:
+                self.refused[runtime] = run.error or "its first call fails"
         part = {name: PART for name in self.readers}  # as where a later build replaces an earlier
         return sorted(self.builds, key=lambda n: least(self.runs, n) / part.get(n, 1.0))
 

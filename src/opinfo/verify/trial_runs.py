@@ -32,6 +32,7 @@ from ..byoc.process.folder import Folder
 from ..byoc.process.patience import Patience
 from ..byoc.process.spawn import spawn
 from ..byoc.process.without_torch import command
+from .short_parts import seconds_of
 
 Array = np.ndarray[Any, Any]
 Call = Callable[[], object]
@@ -42,10 +43,6 @@ RUNS, SECONDS, FEWEST = 9, 2.0, 3
 PAUSE = 0.05
 #: The most seconds to load a library, of CPU time or of idling.
 LOADING = 60.0
-#: Seconds of a run: shorter calls are repeated, longer ones need no call to warm up.
-LONG = 1e-2
-#: The least seconds of a run: what a clock may tell of a shorter one is its resolution.
-SHORT = 1e-6
 INPUTS = "inputs"
 
 
@@ -197,24 +194,10 @@ def _times(calls: Sequence[Call | None], clock: Clock) -> list[list[float]]:
         for call, measured in zip(calls, times, strict=True):
             if call is not None:
                 sleep(PAUSE)
-                measured.append(_timed(call, clock))
+                measured.append(1e3 * seconds_of(call, clock))
         if run + 1 >= FEWEST and perf_counter() > end:
             break
     return times
-
-
-def _timed(call: Call, clock: Clock) -> float:
-    """Return the milliseconds of a call."""
-    start = clock()
-    call()
-    first = clock() - start
-    if first > LONG:
-        return first * 1e3
-    count = int(LONG / max(first, SHORT))
-    start = clock()
-    for _ in range(count):
-        call()
-    return (clock() - start) * 1e3 / count
 
 
 def _loaded(library: str) -> Any:

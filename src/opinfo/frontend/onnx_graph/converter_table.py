@@ -11,6 +11,8 @@ Converter = Callable[[OnnxNode], Any]
 Kind = TypeVar("Kind", bound=Converter)
 #: Domain of the operators that ONNX Runtime adds.
 MICROSOFT = "com.microsoft"
+#: Domain of ONNX's operators of classical machine learning.
+ML = "ai.onnx.ml"
 CONVERTERS: dict[tuple[str, str], Converter] = {}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..onnx_graph.control_flow import control, scans, sequences
 from ..onnx_graph.converter_table import CONVERTERS
+from ..tabular import feature_rows, trees
 from . import (
     contributed,
     convolution,
@@ -23,6 +24,6 @@ from . import (
 
 __all__ = [
     "CONVERTERS", "contributed", "control", "convolution", "dynamic_lstm", "elementwise_operators",
-    "index_operators", "normalization", "pools", "products", "quantized", "recurrent", "resizing",
-    "scans", "sequences", "shapes", "slices_and_pads", "spectral",
+    "feature_rows", "index_operators", "normalization", "pools", "products", "quantized",
+    "recurrent", "resizing", "scans", "sequences", "shapes", "slices_and_pads", "spectral", "trees",
 ]  # fmt: skip

@@ -1,0 +1,1 @@
+"""Models of rows of features: scalers, linear models, ensembles of decision trees."""
