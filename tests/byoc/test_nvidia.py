@@ -160,6 +160,14 @@ def test_half_precision_tells_where_it_rounds() -> None:
             assert told[f"products of {dtype} are added in float32, rounded at the end"] == n
 
 
+def test_float32_tells_where_it_may_be_filtered() -> None:
+    taken = compiled("cudnn").dispatched.taken
+    told = dict(zip(CASES["cudnn"], (t.rounds or "" for t in taken), strict=True))
+    may = {name for name, how in told.items() if "minimal filtering" in how}
+    assert {"conv", "NHWC", "NHWC HWIO", "batch at run time"} <= may
+    assert not may & {"strided, dilated", "grouped", "depthwise", "conv1d", "conv3d", "float16"}
+
+
 def _odd(emit: Any, rng: Any, x: Any) -> Any:
     return emit(nn.conv2d(x, const(rng, 8, 4, 3, 3), padding=(0, 1, 2, 1)))
 

@@ -1,4 +1,4 @@
-// A convolution and what follows it, as plans of cuDNN. It follows cudnn_plans.hpp.
+// A convolution and what follows it, as plans of cuDNN. It follows cudnn_winograd.hpp.
 namespace opinfo_nvidia {
 namespace {
 
@@ -266,7 +266,7 @@ class Convolution : public Kernel {
     put("d", v_.dilation);
     put("p", v_.padding);
     out << " +" << bool(v_.residual) << bool(v_.bias) << bool(v_.added) << " act " << v_.activation
-        << " " << v_.limit;
+        << " " << v_.limit << (may_filter(v_.type) ? " winograd" : "");
     return out.str();
   }
 
@@ -303,7 +303,7 @@ class Convolution : public Kernel {
       const size_t count = form == kSplit ? 2 : 1;
       for (size_t k = 0; k < count; ++k) {
         const std::vector<Plan>& all = candidates(h, form, k, ways, 1);
-        if (all.empty()) break;
+        if (all.empty() || all[0].filters) break;  // the others come first
         plans.push_back(all[0]);
       }
       if (plans.size() < count) continue;
@@ -352,8 +352,10 @@ class Convolution : public Kernel {
     static const size_t usual =
         std::max<size_t>(1, static_cast<size_t>(from_environment("OPINFO_CUDNN_PLANS", 4.0)));
     const auto [at, added] = ways.candidates.try_emplace({form, k});
+    const size_t filtering = most == 0 && k == 0 && may_filter(v_.type) ? usual : 0;
     if (added) try {
-        at->second = first_plans(h, graphs(form)[k], v_.type, most > 0 ? most : usual);
+        at->second =
+            first_plans(h, graphs(form)[k], v_.type, most > 0 ? most : usual, filtering);
       } catch (const opinfo::Error& e) {
         why_ = " (" + std::string(e.what()) + ")";
       }
@@ -385,19 +387,41 @@ class Convolution : public Kernel {
     ways.plans = plans;
   }
 
+  // The fastest of the plans of a graph, and its milliseconds; none if none of them runs.
   Plan fastest(const Context& c, cudnnHandle_t h, const Graph& graph,
                const std::vector<Plan>& plans, Timer& timer, float& best) const {
-    Plan out;
+    const Plan *direct = nullptr, *filters = nullptr;
+    float times[2] = {-1.0f, -1.0f};
     for (const Plan& plan : plans) {
       char* room = static_cast<char*>(timer.room(scratch_bytes() + plan.bytes));
       if (room == nullptr) continue;
       const float time =
           timer([&] { return plan.run(h, graph, c.data, room, room + scratch_bytes()); });
-      if (time < 0 || (best >= 0 && best <= time)) continue;
-      best = time;
-      out = plan;
+      float& least = times[plan.filters];
+      if (time < 0 || (least >= 0 && least <= time)) continue;
+      least = time;
+      (plan.filters ? filters : direct) = &plan;
     }
-    return out;
+    if (direct == nullptr) return Plan{};
+    const bool taken = filters != nullptr && times[1] <= kWorthwhile * times[0] &&
+                       is_accurate(c, h, graph, *filters, *direct, timer);
+    best = times[taken];
+    return taken ? *filters : *direct;
+  }
+
+  // Whether a plan that filters computes almost the same as one that adds products.
+  bool is_accurate(const Context& c, cudnnHandle_t h, const Graph& graph, const Plan& plan,
+                   const Plan& direct, Timer& timer) const {
+    const int64_t terms = v_.w.count() / kernel().extents[0];
+    const std::vector<Spread> spreads{{v_.x, 1.0f},
+                                      {v_.w, 1.0f / std::sqrt(static_cast<float>(terms))},
+                                      {v_.residual, 1.0f},
+                                      {v_.bias, 1.0f},
+                                      {v_.added, 1.0f}};
+    const RandomCall call(spreads, v_.y, timer.stream());
+    void* room = timer.room(std::max(plan.bytes, direct.bytes));
+    const auto expected = call(h, direct, graph, c.data, room);
+    return is_close(call(h, plan, graph, c.data, room), expected);
   }
 
   cudnnStatus_t in_steps(cudnnHandle_t h, void* const* data) const {

@@ -24,13 +24,14 @@ from .estimated_cost import conversion, cost
 from .locate import CUDART, CUDNN, available, options
 from .source import GpuFunction, joined_source
 
-HEADERS = ("cudnn_graph.hpp", "cudnn_plans.hpp", "cudnn.hpp")
+HEADERS = ("cudnn_graph.hpp", "cudnn_plans.hpp", "cudnn_winograd.hpp", "cudnn.hpp")
 ACTIVATIONS = {"relax.nn.relu": "RELU", "relax.nn.relu6": "RELU", "relax.clip": "RELU",
                "relax.sigmoid": "SIGMOID", "relax.tanh": "TANH",
                "relax.nn.silu": "SWISH"}  # fmt: skip
 DTYPES = {"float32": "CUDNN_DATA_FLOAT", "float16": "CUDNN_DATA_HALF",
           "bfloat16": "CUDNN_DATA_BFLOAT16"}  # fmt: skip
 LIBRARIES = (CUDNN, CUDART)
+FILTERING = "it may be computed by Winograd's minimal filtering, within 2e-5 of the largest result"
 
 
 def source(
@@ -94,8 +95,18 @@ def _body(frame: GpuFunction) -> tuple[list[str], list[str]]:
             f"v.x = {frame.view(operand)};", f"v.w = {_weights(frame, weight, folded, data)};",
             f"v.y = {frame.view(region.result)};"]  # fmt: skip
     body += _after(frame, folded)
-    half = [f"products of {weight.dtype} are added in float32, rounded at the end"]
-    return [*body, "return convolution(c, v);"], half * (weight.dtype != "float32") + folded.rounds
+    return [*body, "return convolution(c, v);"], _rounding(call, weight, data) + folded.rounds
+
+
+def _rounding(call: Call, weight: Tensor, data: str) -> list[str]:
+    """How the convolution rounds otherwise than as products that are added in its dtype."""
+    if weight.dtype != "float32":
+        return [f"products of {weight.dtype} are added in float32, rounded at the end"]
+    kernel = str(call.attrs["kernel_layout"])
+    window = [e for e, axis in zip(weight.shape, kernel, strict=True) if axis not in "OI"]
+    attrs = call.attrs
+    moves = set(map(int, (*attrs["strides"], *attrs["dilation"], attrs["groups"])))
+    return [FILTERING] * (len(data) == 4 and moves == {1} and set(window) != {1})
 
 
 def _cpp(value: bool) -> str:

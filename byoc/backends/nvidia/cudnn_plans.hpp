@@ -29,6 +29,7 @@ struct Plan {
   Descriptor plan, graph;
   Choice choice;
   int64_t bytes = 0;  // of its workspace
+  bool filters = false;  // it computes by Winograd's minimal filtering
   std::shared_ptr<std::mutex> one_at_a_time = std::make_shared<std::mutex>();
 
   explicit operator bool() const { return static_cast<bool>(plan); }
@@ -36,12 +37,16 @@ struct Plan {
   // cuDNN does not say that two threads may run a plan at once.
   cudnnStatus_t run(cudnnHandle_t h, const Graph& graph, void* const* data, void* scratch,
                     void* room) const {
-    std::vector<int64_t> ids;
     std::vector<void*> addresses;
-    for (const Bound& b : graph.bound()) {
-      ids.push_back(b.id);
-      addresses.push_back(b.in(data, scratch));
-    }
+    for (const Bound& b : graph.bound()) addresses.push_back(b.in(data, scratch));
+    return run(h, graph, addresses, room);
+  }
+
+  // `addresses`: of the tensors that the graph binds.
+  cudnnStatus_t run(cudnnHandle_t h, const Graph& graph, const std::vector<void*>& addresses,
+                    void* room) const {
+    std::vector<int64_t> ids;
+    for (const Bound& b : graph.bound()) ids.push_back(b.id);
     Descriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
     pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, ids)
         .set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, addresses)
@@ -52,19 +57,49 @@ struct Plan {
   }
 };
 
-// The engine adds the products of the numbers as they are: no Winograd, no FFT, no tf32.
-inline bool allowed(const Descriptor& engine, cudnnDataType_t type) {
+// A number of the environment; `usual` if there is none.
+inline double from_environment(const char* name, double usual) {
+  const char* text = std::getenv(name);
+  char* end = nullptr;
+  const double value = text != nullptr ? std::strtod(text, &end) : usual;
+  return text != nullptr && (end == text || *end != 0 || !(value >= 0)) ? usual : value;
+}
+
+// Whether float32 may be convolved by minimal filtering, if a plan proves to be accurate.
+inline bool may_filter(cudnnDataType_t type) {
+  static const bool wanted = from_environment("OPINFO_CUDNN_WINOGRAD", 1.0) != 0.0;
+  return wanted && type == CUDNN_DATA_FLOAT;
+}
+
+// What an engine does to the numbers. One that does anything else is not used: FFT, tf32, rounded
+// inputs, sums in half precision, sums in an order that changes.
+enum Arithmetic {
+  kProducts,   // adds products
+  kFiltering,  // Winograd's minimal filtering
+  kRefused
+};
+
+inline Arithmetic arithmetic(const Descriptor& engine, cudnnDataType_t type) {
+  Arithmetic out = kProducts;
   for (const auto note : engine.get<cudnnBackendNumericalNote_t>(
            CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT)) {
     if (note == CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP) continue;
-    if (note != CUDNN_NUMERICAL_NOTE_TENSOR_CORE || type == CUDNN_DATA_FLOAT) return false;
+    const bool filters = note == CUDNN_NUMERICAL_NOTE_WINOGRAD ||
+                         note == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4 ||
+                         note == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6 ||
+                         note == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13;
+    if (filters && may_filter(type))
+      out = kFiltering;
+    else if (note != CUDNN_NUMERICAL_NOTE_TENSOR_CORE || type == CUDNN_DATA_FLOAT)
+      return kRefused;
   }
-  return true;
+  return out;
 }
 
 inline Plan planned(cudnnHandle_t h, const Descriptor& graph, const Descriptor& config,
-                    const Choice& choice) {
+                    const Choice& choice, Arithmetic how) {
   Plan out{Descriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR), graph, choice};
+  out.filters = how == kFiltering;
   out.plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, h)
       .set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
   if (!out.plan.finalized()) return Plan{};
@@ -74,11 +109,12 @@ inline Plan planned(cudnnHandle_t h, const Descriptor& graph, const Descriptor& 
   return out;
 }
 
-// The choice that a configuration of cuDNN's heuristics is; no engine if it must not be used.
-inline Choice chosen(const Descriptor& config, cudnnDataType_t type) {
+// The choice that a configuration of cuDNN's heuristics is, and how it computes; no engine if it
+// must not be used.
+inline Choice chosen(const Descriptor& config, cudnnDataType_t type, Arithmetic& how) {
   const auto engines =
       config.parts(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
-  if (engines.empty() || !allowed(engines[0], type)) return Choice{};
+  if (engines.empty() || (how = arithmetic(engines[0], type)) == kRefused) return Choice{};
   const auto number = engines[0].get<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, 1);
   if (number.empty()) return Choice{};
   Choice choice{number[0], {}};
@@ -98,7 +134,9 @@ inline Plan planned(cudnnHandle_t h, const Descriptor& graph, const Choice& choi
   Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph)
       .set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, choice.engine);
-  if (!engine.finalized() || !allowed(engine, type)) return Plan{};
+  if (!engine.finalized()) return Plan{};
+  const Arithmetic how = arithmetic(engine, type);
+  if (how == kRefused) return Plan{};
   Descriptor config(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
   config.set(CUDNN_ATTR_ENGINECFG_ENGINE, engine);
   std::vector<Descriptor> knobs;
@@ -110,7 +148,7 @@ inline Plan planned(cudnnHandle_t h, const Descriptor& graph, const Choice& choi
     knobs.push_back(knob);
   }
   if (!knobs.empty()) config.set(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, knobs);
-  return config.finalized() ? planned(h, graph, config, choice) : Plan{};
+  return config.finalized() ? planned(h, graph, config, choice, how) : Plan{};
 }
 
 // Configurations in the order in which cuDNN expects them to be fast.
@@ -147,6 +185,8 @@ class Timer {
     size_ = cudaMalloc(&room_, bytes) == cudaSuccess ? bytes : 0;
     return size_ > 0 ? room_ : nullptr;
   }
+
+  cudaStream_t stream() const { return stream_; }
 
   // Milliseconds; negative if it does not run, or not in a CUDA graph.
   template <typename Launch>
@@ -332,31 +372,29 @@ class Alone {
   int file_ = -1;
 };
 
-// A number of the environment; `usual` if there is none.
-inline double from_environment(const char* name, double usual) {
-  const char* text = std::getenv(name);
-  char* end = nullptr;
-  const double value = text != nullptr ? std::strtod(text, &end) : usual;
-  return text != nullptr && (end == text || *end != 0 || !(value >= 0)) ? usual : value;
-}
-
-// The first plans of a graph, in the order in which cuDNN expects them to be fast.
+// The first plans of a graph, in the order in which cuDNN expects them to be fast: at most `most`
+// that add products, then at most `filtering` that filter.
 inline std::vector<Plan> first_plans(cudnnHandle_t h, const Graph& graph, cudnnDataType_t type,
-                                     size_t most) {
+                                     size_t most, size_t filtering = 0) {
   constexpr int kConfigurations = 24;
-  std::vector<Plan> out;
   const Descriptor made = graph.made(h);
-  if (!made) return out;
+  if (!made) return {};
+  std::vector<Plan> out, filters;
   std::set<std::string> tried;
   for (auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    if (out.size() >= most) break;
+    if (out.size() >= most && filters.size() >= filtering) break;
     for (const Descriptor& config : configurations(made, mode, kConfigurations)) {
-      if (out.size() >= most || tried.size() >= 4 * most) break;
-      const Choice choice = chosen(config, type);
-      if (choice.engine < 0 || !tried.insert(Record{0, {choice}}.text()).second) continue;
-      if (Plan plan = planned(h, made, config, choice)) out.push_back(plan);
+      if (tried.size() >= 4 * (most + filtering)) break;
+      Arithmetic how = kProducts;
+      const Choice choice = chosen(config, type, how);
+      std::vector<Plan>& plans = how == kFiltering ? filters : out;
+      if (choice.engine < 0 || plans.size() >= (how == kFiltering ? filtering : most) ||
+          !tried.insert(Record{0, {choice}}.text()).second)
+        continue;
+      if (Plan plan = planned(h, made, config, choice, how)) plans.push_back(plan);
     }
   }
+  out.insert(out.end(), filters.begin(), filters.end());
   return out;
 }
 

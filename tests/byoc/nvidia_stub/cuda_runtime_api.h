@@ -14,12 +14,15 @@ inline const char* cudaGetErrorString(cudaError_t) { return "an error of the stu
 inline cudaError_t cudaGetDevice(int* device) { return *device = 0; }
 inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }
 using cudaEvent_t = int*;
+namespace stub {
+inline float elapsed = 1.0f;  // milliseconds between events
+}
 inline cudaError_t cudaEventCreate(cudaEvent_t*) { return cudaSuccess; }
 inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
 inline cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
 inline cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
 inline cudaError_t cudaEventElapsedTime(float* time, cudaEvent_t, cudaEvent_t) {
-  *time = 1.0f;
+  *time = stub::elapsed;
   return cudaSuccess;
 }
 enum { cudaStreamNonBlocking = 1 };

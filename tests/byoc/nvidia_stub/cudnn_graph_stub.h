@@ -24,6 +24,8 @@ enum cudnnBackendHeurMode_t { CUDNN_HEUR_MODE_FALLBACK = 2, CUDNN_HEUR_MODE_A = 
 enum cudnnBackendKnobType_t { CUDNN_KNOB_TYPE_SPLIT_K = 0, CUDNN_KNOB_TYPE_COUNTS = 46 };
 enum cudnnBackendNumericalNote_t {
   CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_WINOGRAD = 5,
+  CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6,
+  CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13,
   CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP = 9, CUDNN_NUMERICAL_NOTE_TYPE_COUNT = 10
 };
 enum cudnnPointwiseMode_t {
@@ -91,6 +93,8 @@ inline bool fuses_without = true;  // also where no residual is added
 inline bool elementwise = true;    // graphs without a convolution
 inline int most_operations = 99;   // that a plan with a convolution runs
 inline std::atomic<int> executed{0};
+inline float filter_time = 1.0f;   // of the engine with Winograd, relative to the others
+inline float filter_error = 0.0f;  // of its results, relative to their value
 constexpr int64_t refused_channels = 13;  // no engine has so many
 }  // namespace stub
 
@@ -232,7 +236,8 @@ void stub_products(const stubTensor& image, const stubTensor& w, const stubTenso
   });
 }
 
-inline void stub_convolve(const stubDescriptor& op, stubMemory& memory) {
+// The results are multiplied by a factor.
+inline void stub_convolve(const stubDescriptor& op, stubMemory& memory, float factor) {
   const bool back = op.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR;
   auto [X, x] = memory.of(op.at(back ? CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX
                                      : CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X));
@@ -252,7 +257,8 @@ inline void stub_convolve(const stubDescriptor& op, stubMemory& memory) {
     sums[back ? image : result] += stub::read(from, back ? result : image, from_type) *
                                    stub::read(weights, weight, weight_type);
   });
-  for (int64_t k = 0; k < count; ++k) stub::write(back ? X : Y, k, to.type, sums[k]);
+  for (int64_t k = 0; k < count; ++k)
+    stub::write(back ? X : Y, k, to.type, factor * sums[k]);
 }
 
 inline float stub_pointwise(const stubDescriptor& mode, float x, float b) {
@@ -395,6 +401,9 @@ inline cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t
   if (static_cast<int>(operations.size()) > stub::most_operations &&
       stub_is_convolution(*operations[0]))
     return CUDNN_STATUS_NOT_SUPPORTED;
+  const bool filters = engine.one<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX) == 0 &&
+                       stub_is_convolution(*operations[0]);
+  stub::elapsed = filters ? stub::filter_time : 1.0f;
   if (stub::recording) return CUDNN_STATUS_SUCCESS;
   const auto ids = pack.all<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
   const auto addresses = pack.all<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
@@ -402,6 +411,7 @@ inline cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t
   for (size_t k = 0; k < ids.size(); ++k) memory.given[ids[k]] = addresses[k];
   ++stub::executed;
   for (const stubDescriptor* op : operations)
-    stub_is_convolution(*op) ? stub_convolve(*op, memory) : stub_map(*op, memory);
+    stub_is_convolution(*op) ? stub_convolve(*op, memory, filters ? 1.0f + stub::filter_error : 1.0f)
+                             : stub_map(*op, memory);
   return CUDNN_STATUS_SUCCESS;
 }
