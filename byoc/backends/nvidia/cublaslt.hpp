@@ -53,21 +53,22 @@ class Matmul : public Kernel {
   }
 
   void operator()(void* const* data, cudaStream_t stream) const override {
-    check(run(data, stream), "cublasLtMatmul");
+    check(run(data, stream, algo_, bytes_, workspace(device_, stream, bytes_)), "cublasLtMatmul");
   }
 
  private:
   static constexpr size_t kWorkspace = size_t{32} << 20, kKept = 4096;
-  static constexpr int kMany = 16, kRounds = 3, kCalls = 5, kFew = 4;
+  static constexpr int kMany = 32, kRounds = 5, kCalls = 20, kFew = 4;
 
-  cublasStatus_t run(void* const* data, cudaStream_t stream) const {
+  cublasStatus_t run(void* const* data, cudaStream_t stream, const cublasLtMatmulAlgo_t& algo,
+                     size_t bytes, void* room) const {
     const float beta = g_.residual ? 1.0f : 0.0f;
     cublasLtMatmulDescOpaque_t desc = desc_;  // with this call's bias: others may run beside it
     if (g_.bias.from >= 0) bias_in(desc, g_.bias.in(data));
     void* out = g_.d.in(data);
     return cublasLtMatmul(handle_, &desc, &g_.alpha, g_.b.in(data), &b_, g_.a.in(data), &a_, &beta,
-                          g_.residual ? g_.residual.in(data) : out, &d_, out, &d_, &algo_,
-                          workspace(device_, stream, bytes_), bytes_, stream);
+                          g_.residual ? g_.residual.in(data) : out, &d_, out, &d_, &algo, room,
+                          bytes, stream);
   }
 
   // Elements from one matrix of the batch to the next; 0 where all of it meets the same one.
@@ -172,37 +173,28 @@ class Matmul : public Kernel {
     return key;
   }
 
+  // The fastest as parts of CUDA graphs, as models run it.
   cublasLtMatmulHeuristicResult_t raced(const Context& c, cudaStream_t stream,
-                                        const cublasLtMatmulHeuristicResult_t* named, int count) {
+                                        const cublasLtMatmulHeuristicResult_t* named,
+                                        int count) const {
+    check(cudaStreamSynchronize(stream), "stream");
+    GraphTimer timer;
+    size_t bytes = 1;
+    for (int k = 0; k < count; ++k) bytes = std::max(bytes, named[k].workspaceSize);
+    void* room = timer.room(static_cast<int64_t>(bytes));
+    std::vector<GraphTimer::Launch> launches;
+    for (int k = 0; k < count; ++k)
+      launches.push_back([=, &c, &timer] {
+        const auto& [algo, size] = std::tie(named[k].algo, named[k].workspaceSize);
+        return (room != nullptr || size == 0) &&
+               run(c.data, timer.stream(), algo, size, room) == CUBLAS_STATUS_SUCCESS;
+      });
+    const std::vector<float> times =
+        timer.race(launches, c.waits ? 1 : kRounds, c.waits ? kFew : kCalls);
     int fastest = 0;
-    float best = INFINITY;
-    for (int round = 0; round < (c.waits ? 1 : kRounds); ++round)  // in turns: clocks change
-      for (int k = 0; k < count; ++k) {
-        if (round > 0 && times_[k] > 2 * best) continue;
-        take(named[k]);
-        times_[k] = std::min(round == 0 ? INFINITY : times_[k], timed(c, stream));
-        if (times_[k] < best) best = times_[k], fastest = k;
-      }
+    for (int k = 1; k < count; ++k)
+      if (times[k] >= 0 && (times[fastest] < 0 || times[k] < times[fastest])) fastest = k;
     return named[fastest];
-  }
-
-  // Milliseconds of a few calls with the algorithm that is taken; infinite if it does not run.
-  float timed(const Context& c, cudaStream_t stream) const {
-    cudaEvent_t events[2];
-    for (auto& e : events) check(cudaEventCreate(&e), "event");
-    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
-    for (int k = 0; k < (c.waits ? 2 : kCalls) + 1 && status == CUBLAS_STATUS_SUCCESS; ++k) {
-      if (k == 1) check(cudaEventRecord(events[0], stream), "event");
-      status = run(c.data, stream);
-    }
-    float time = INFINITY;
-    if (status == CUBLAS_STATUS_SUCCESS) {
-      check(cudaEventRecord(events[1], stream), "event");
-      check(cudaEventSynchronize(events[1]), "event");
-      check(cudaEventElapsedTime(&time, events[0], events[1]), "event");
-    }
-    for (auto& e : events) cudaEventDestroy(e);
-    return time;
   }
 
   Gemm g_;
@@ -212,7 +204,6 @@ class Matmul : public Kernel {
   mutable cublasLtMatrixLayoutOpaque_t a_, b_, d_;  // only read, by an interface without const
   cublasLtMatmulAlgo_t algo_;
   size_t bytes_ = 0;
-  std::array<float, kMany> times_{};
 };
 
 OPINFO_UNUSED std::unique_ptr<Kernel> matmul(const Context& c, const Gemm& g) {

@@ -16,12 +16,13 @@ from .source import GpuFunction, joined_source
 
 #: Its GELU is the tanh approximation.
 EPILOGUES = {None: "DEFAULT", "relax.nn.relu": "RELU", "relax.nn.gelu_tanh": "GELU"}
+HEADERS = ("graph_timer.hpp", "cublaslt.hpp")
 LIBRARIES = (CUBLASLT, CUDART)
 
 
 def source(regions: Sequence[Region]) -> tuple[str, Constants]:
     """The C++ of all regions, and its constants."""
-    return joined_source("cublaslt.hpp", regions, _body)
+    return joined_source(HEADERS, regions, _body)
 
 
 def convert(regions: Sequence[Region]) -> Code:

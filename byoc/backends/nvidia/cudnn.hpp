@@ -316,7 +316,8 @@ class Convolution : public Kernel {
     const Alone alone;
     const Patience patience;
     check(cudaStreamSynchronize(stream_of(device_)), "stream");
-    Timer timer(h);
+    GraphTimer timer;
+    check(cudnnSetStream(h, timer.stream()), "cudnnSetStream");
     float best = -1.0f;
     for (int form = 0; form < kForms; ++form)
       if (applies(form) && (form != kInSteps || best < 0)) measure(c, h, form, timer, ways, best);
@@ -364,7 +365,7 @@ class Convolution : public Kernel {
 
   // Times the plans of a form. If it is faster than `best` milliseconds, or that is negative, it is
   // what `ways` has from then on. A form whose first graph is not as fast ends there.
-  void measure(const Context& c, cudnnHandle_t h, int form, Timer& timer, Ways& ways,
+  void measure(const Context& c, cudnnHandle_t h, int form, GraphTimer& timer, Ways& ways,
                float& best) {
     float total = 0.0f;
     std::vector<Plan> plans;
@@ -389,29 +390,44 @@ class Convolution : public Kernel {
 
   // The fastest of the plans of a graph, and its milliseconds; none if none of them runs.
   Plan fastest(const Context& c, cudnnHandle_t h, const Graph& graph,
-               const std::vector<Plan>& plans, Timer& timer, float& best) const {
-    const Plan *direct = nullptr, *filters = nullptr;
-    float times[2] = {-1.0f, -1.0f};
-    for (const Plan& plan : plans) {
-      char* room = static_cast<char*>(timer.room(scratch_bytes() + plan.bytes));
-      if (room == nullptr) continue;
-      const float time =
-          timer([&] { return plan.run(h, graph, c.data, room, room + scratch_bytes()); });
-      float& least = times[plan.filters];
-      if (time < 0 || (least >= 0 && least <= time)) continue;
-      least = time;
-      (plan.filters ? filters : direct) = &plan;
-    }
-    if (direct == nullptr) return Plan{};
-    const bool taken = filters != nullptr && times[1] <= kWorthwhile * times[0] &&
-                       is_accurate(c, h, graph, *filters, *direct, timer);
-    best = times[taken];
-    return taken ? *filters : *direct;
+               const std::vector<Plan>& plans, GraphTimer& timer, float& best) const {
+    const std::vector<float> times = timed(c, h, graph, plans, timer);
+    const int direct = first(plans, times, false), filters = first(plans, times, true);
+    if (direct < 0) return Plan{};
+    const bool taken = filters >= 0 && times[filters] <= kWorthwhile * times[direct] &&
+                       is_accurate(c, h, graph, plans[filters], plans[direct], timer);
+    best = times[taken ? filters : direct];
+    return plans[taken ? filters : direct];
+  }
+
+  // The number of the fastest plan that filters, or that does not; negative if none runs.
+  static int first(const std::vector<Plan>& plans, const std::vector<float>& times, bool filters) {
+    int out = -1;
+    for (size_t k = 0; k < plans.size(); ++k)
+      if (plans[k].filters == filters && times[k] >= 0 && (out < 0 || times[k] < times[out]))
+        out = static_cast<int>(k);
+    return out;
+  }
+
+  // Milliseconds of each plan; negative for those that do not run.
+  std::vector<float> timed(const Context& c, cudnnHandle_t h, const Graph& graph,
+                           const std::vector<Plan>& plans, GraphTimer& timer) const {
+    constexpr int kRounds = 5, kCalls = 20;
+    int64_t bytes = 0;
+    for (const Plan& p : plans) bytes = std::max(bytes, p.bytes);
+    char* room = static_cast<char*>(timer.room(scratch_bytes() + bytes));
+    std::vector<GraphTimer::Launch> launches;
+    for (const Plan& p : plans)
+      launches.push_back([=, &graph, &p] {
+        return room != nullptr && p.run(h, graph, c.data, room, room + scratch_bytes()) ==
+                                      CUDNN_STATUS_SUCCESS;
+      });
+    return timer.race(launches, kRounds, kCalls);
   }
 
   // Whether a plan that filters computes almost the same as one that adds products.
   bool is_accurate(const Context& c, cudnnHandle_t h, const Graph& graph, const Plan& plan,
-                   const Plan& direct, Timer& timer) const {
+                   const Plan& direct, GraphTimer& timer) const {
     const int64_t terms = v_.w.count() / kernel().extents[0];
     const std::vector<Spread> spreads{{v_.x, 1.0f},
                                       {v_.w, 1.0f / std::sqrt(static_cast<float>(terms))},

@@ -24,7 +24,8 @@ from .estimated_cost import conversion, cost
 from .locate import CUDART, CUDNN, available, options
 from .source import GpuFunction, joined_source
 
-HEADERS = ("cudnn_graph.hpp", "cudnn_plans.hpp", "cudnn_winograd.hpp", "cudnn.hpp")
+HEADERS = ("graph_timer.hpp", "cudnn_graph.hpp", "cudnn_plans.hpp", "cudnn_winograd.hpp",
+           "cudnn.hpp")  # fmt: skip
 ACTIVATIONS = {"relax.nn.relu": "RELU", "relax.nn.relu6": "RELU", "relax.clip": "RELU",
                "relax.sigmoid": "SIGMOID", "relax.tanh": "TANH",
                "relax.nn.silu": "SWISH"}  # fmt: skip

@@ -1,5 +1,6 @@
 // Plans of cuDNN's engines for a graph: which are allowed, how one is run and timed, and what is
-// remembered of the fastest. It follows cudnn_graph.hpp.
+// remembered of the fastest. It follows cudnn_graph.hpp and
+// graph_timer.hpp.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -160,76 +161,6 @@ inline std::vector<Descriptor> configurations(const Descriptor& graph,
   if (!heuristics.finalized()) return {};
   return heuristics.parts(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, most);
 }
-
-// Times what is launched on a stream of its own, as a CUDA graph: at launch, small kernels cost
-// more on the host than on the device.
-class Timer {
- public:
-  explicit Timer(cudnnHandle_t h) : handle_(h) {
-    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream");
-    for (auto& e : events_) check(cudaEventCreate(&e), "event");
-    check(cudnnSetStream(h, stream_), "cudnnSetStream");
-  }
-  ~Timer() {
-    for (auto& e : events_) cudaEventDestroy(e);
-    cudaStreamDestroy(stream_);
-    if (room_ != nullptr) cudaFree(room_);
-    cudaGetLastError();  // of a plan that could not run: TVM asks for it after its own kernels
-  }
-
-  // Workspace of at least this size; null if there is none.
-  void* room(int64_t bytes) {
-    if (bytes <= size_) return room_;
-    if (room_ != nullptr) cudaFree(room_);
-    room_ = nullptr;
-    size_ = cudaMalloc(&room_, bytes) == cudaSuccess ? bytes : 0;
-    return size_ > 0 ? room_ : nullptr;
-  }
-
-  cudaStream_t stream() const { return stream_; }
-
-  // Milliseconds; negative if it does not run, or not in a CUDA graph.
-  template <typename Launch>
-  float operator()(Launch launch) {
-    if (launch() != CUDNN_STATUS_SUCCESS || cudaStreamSynchronize(stream_) != cudaSuccess)
-      return -1.0f;
-    if (cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal) != cudaSuccess)
-      return -1.0f;
-    bool good = true;
-    for (int k = 0; k < kTimes && good; ++k) good = launch() == CUDNN_STATUS_SUCCESS;
-    cudaGraph_t graph = nullptr;
-    good = cudaStreamEndCapture(stream_, &graph) == cudaSuccess && good && graph != nullptr;
-    const float time = good ? replayed(graph) : -1.0f;
-    if (graph != nullptr) cudaGraphDestroy(graph);
-    return time;
-  }
-
- private:
-  static constexpr int kTimes = 10;
-
-  float replayed(cudaGraph_t graph) {
-    cudaGraphExec_t exec = nullptr;
-    if (cudaGraphInstantiateWithFlags(&exec, graph, 0) != cudaSuccess) return -1.0f;
-    float best = -1.0f;
-    for (int k = 0; k < 3; ++k) {
-      float time = 0.0f;
-      const bool good = cudaEventRecord(events_[0], stream_) == cudaSuccess &&
-                        cudaGraphLaunch(exec, stream_) == cudaSuccess &&
-                        cudaEventRecord(events_[1], stream_) == cudaSuccess &&
-                        cudaEventSynchronize(events_[1]) == cudaSuccess &&
-                        cudaEventElapsedTime(&time, events_[0], events_[1]) == cudaSuccess;
-      if (good && k > 0 && (best < 0 || time < best)) best = time;
-    }
-    cudaGraphExecDestroy(exec);
-    return best < 0 ? best : best / kTimes;
-  }
-
-  cudnnHandle_t handle_;
-  cudaStream_t stream_ = nullptr;
-  cudaEvent_t events_[2] = {};
-  void* room_ = nullptr;
-  int64_t size_ = 0;
-};
 
 // The fastest way to run something: a form of it, and an engine for each graph of that form.
 struct Record {

@@ -55,9 +55,10 @@ inline cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mo
   return cudaSuccess;
 }
 
-// What is launched during a capture does not run, nor does a captured graph.
-using cudaGraph_t = int*;
-using cudaGraphExec_t = int*;
+// What is launched during a capture does not run, nor does a captured graph, which is the time of
+// what was launched last.
+using cudaGraph_t = float*;
+using cudaGraphExec_t = float*;
 namespace stub {
 inline bool recording = false;
 }
@@ -67,19 +68,26 @@ inline cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
 }
 inline cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t* graph) {
   stub::recording = false;
-  *graph = new int(0);
+  *graph = new float(stub::elapsed);
   return cudaSuccess;
 }
 inline cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   delete graph;
   return cudaSuccess;
 }
-inline cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t*, cudaGraph_t,
+inline cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph,
                                                  unsigned long long) {
+  *exec = new float(*graph);
   return cudaSuccess;
 }
-inline cudaError_t cudaGraphLaunch(cudaGraphExec_t, cudaStream_t) { return cudaSuccess; }
-inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t) { return cudaSuccess; }
+inline cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t) {
+  stub::elapsed = *exec;
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+  delete exec;
+  return cudaSuccess;
+}
 
 template <typename T>
 cudaError_t cudaMalloc(T** p, size_t n) {
