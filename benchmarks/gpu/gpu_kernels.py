@@ -34,10 +34,11 @@ from benchmarks.gpu.gpu_kernel_cases import KERNELS, Kernel, module
 from benchmarks.gpu.gpu_kernels_page import write
 
 MIB = 1 << 20
-#: Seconds after which no further kernel is timed.
-BUDGET = 100
-#: Seconds of a call that is timed once, without a graph.
-SLOW = 0.02
+#: Seconds after which only opinfo's kernels are timed, and after which none is.
+BUDGET, LAST = 95, 125
+#: Seconds of a call that is timed once, without a graph; and of a first call, which also loads the
+#: kernel, that is not repeated.
+SLOW, VERY_SLOW = 0.02, 0.3
 WAYS = ("opinfo", "tvm")
 
 
@@ -177,8 +178,8 @@ def timed(torch: Any, calls: Sequence[Callable[[], Any]], rounds: int) -> float:
     return float(statistics.median(times))
 
 
-def once(torch: Any, call: Callable[[], Any]) -> float:
-    call()
+def waited(torch: Any, call: Callable[[], Any]) -> float:
+    """Seconds of a call until the device is done."""
     torch.cuda.synchronize()
     begin = time.perf_counter()
     call()
@@ -203,9 +204,8 @@ class Functions:
         return next(getattr(p, name) for p in self.places if hasattr(p, name))
 
 
-def measure(torch: Any, built: dict[str, Any], limit: float) -> dict[str, Any]:
-    import tvm
-
+def measure(torch: Any, built: dict[str, Any], limit: float, alone: bool) -> dict[str, Any]:
+    """The row of a kernel; with ``alone``, of opinfo's schedule only."""
     kernel, dtype = KERNELS[built["job"][0]], built["job"][1]
     functions = Functions(torch)
     values = inputs(torch, kernel, dtype)
@@ -218,29 +218,16 @@ def measure(torch: Any, built: dict[str, Any], limit: float) -> dict[str, Any]:
     row: dict[str, Any] = {"kind": kernel.kind, "name": kernel.name, "dtype": dtype,
                            "kernels": len(built["opinfo_params"]),
                            "shape": list(kernel.shapes[0]), "bytes": size}  # fmt: skip
-    calls: dict[str, list[Callable[[], Any]]] = {
-        "torch": [partial(kernel.torch, functions, *s) for s in sets]}  # fmt: skip
-    if "tvm" not in built:
-        del calls["torch"]
-    for way in (w for w in WAYS if w in built):
+    alone = alone or "tvm" not in built
+    calls = {} if alone else {"torch": [partial(kernel.torch, functions, *s) for s in sets]}
+    for way in (w for w in (WAYS[:1] if alone else WAYS) if w in built):
         if not built[way].endswith(".so"):
             row[f"{way}_note"] = built[way]
-            continue
-        library = tvm.runtime.load_module(built[way])
-        steps = [library[f"k{k}"] for k in range(len(built[f"{way}_params"]))]
-        out = torch.empty_like(result, memory_format=torch.contiguous_format)
-        calls[way] = [called(torch, steps, built[f"{way}_params"], s, out) for s in sets]
-        try:
-            calls[way][0]()
-            torch.cuda.synchronize()
-            error = (out.double() - exact.double()).abs().max() / exact.double().abs().max()
-            row[f"{way}_error"] = float(error)
-        except Exception as problem:
-            row[f"{way}_note"] = f"{type(problem).__name__}: {str(problem)[:120]}"
-            del calls[way]
+        elif each := _checked(torch, built, way, sets, (result, exact), row):
+            calls[way] = each
     for way, each in calls.items():
         try:
-            seconds = once(torch, each[0])
+            seconds = waited(torch, each[0])
             if seconds > SLOW:
                 row[way] = seconds * 1e6
                 continue
@@ -251,6 +238,37 @@ def measure(torch: Any, built: dict[str, Any], limit: float) -> dict[str, Any]:
     if "opinfo" in row:
         row["share"] = size / (row["opinfo"] * 1e-6) / limit
     return row
+
+
+def _checked(
+    torch: Any,
+    built: dict[str, Any],
+    way: str,
+    sets: Sequence[list[Any]],
+    results: tuple[Any, Any],
+    row: dict[str, Any],
+) -> list[Callable[[], Any]]:
+    """Calls to time, none if the first one fails or takes very long; ``row`` gets the error.
+
+    ``results``: torch's, also in float32.
+    """
+    import tvm
+
+    result, exact = results
+    library = tvm.runtime.load_module(built[way])
+    steps = [library[f"k{k}"] for k in range(len(built[f"{way}_params"]))]
+    out = torch.empty_like(result, memory_format=torch.contiguous_format)
+    calls = [called(torch, steps, built[f"{way}_params"], s, out) for s in sets]
+    try:
+        seconds = waited(torch, calls[0])
+        error = (out.double() - exact.double()).abs().max() / exact.double().abs().max()
+        row[f"{way}_error"] = float(error)
+        if seconds <= VERY_SLOW:
+            return calls
+        row[way] = seconds * 1e6
+    except Exception as problem:
+        row[f"{way}_note"] = f"{type(problem).__name__}: {str(problem)[:120]}"
+    return []
 
 
 def called(
@@ -307,13 +325,14 @@ def report(folder: Path, first: int) -> int:
         (folder / "next").write_text(str(k + 1))
         kernel = KERNELS[built["job"][0]]
         label = f"{kernel.kind} {kernel.label} {built['job'][1]}"
-        if time.perf_counter() - started > BUDGET:
+        spent = time.perf_counter() - started
+        if spent > LAST:
             print(f"{label}: not timed, out of time", flush=True)
             continue
         try:
             if "error" in built:
                 raise RuntimeError(built["error"])
-            row = measure(torch, built, limit)
+            row = measure(torch, built, limit, spent > BUDGET)
             print(line(row), flush=True)
             (folder / f"row_{k}.json").write_text(json.dumps(row))
             torch.cuda.synchronize()
@@ -323,6 +342,7 @@ def report(folder: Path, first: int) -> int:
             torch.cuda.synchronize()
         except Exception:  # the device is lost for this process
             return 10
+    print(f"timed in {time.perf_counter() - started:.0f} s", flush=True)
     return 0
 
 
