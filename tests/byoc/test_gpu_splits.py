@@ -155,6 +155,16 @@ def test_reductions_that_fill_a_device_are_not_split() -> None:
     assert [int(e) for e in parts[0].writes[0].ty.shape] == [512]
 
 
+def test_sums_are_split_for_the_sake_of_what_follows() -> None:
+    """Blocks for 32 sums nearly fill a device; a norm by them reads and writes all of it again."""
+    shape = (32, 64, 56, 56)
+    sums = prim_func(lambda e, x: e(op.sum(x, [1, 2, 3])), shape)
+    assert isinstance(split_kernels(sums), Refusal)
+    _, parts = split(lambda e, x, w, b: e(nn.layer_norm(
+        x, w, b, axes=[1, 2, 3], epsilon=1e-5)), shape, shape[1:], shape[1:])  # fmt: skip
+    assert len(parts) == 5
+
+
 def test_parts_are_divisors_where_there_are_some() -> None:
     assert [nearest(8192, 528), nearest(90, 16), nearest(97, 16), nearest(7, 1)] == [512, 15, 16, 1]
 
