@@ -96,6 +96,16 @@ def test_sums_of_halves_are_rounded_once() -> None:
 
 
 @pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("name", ["group norm, channels last", "layer norm of images"])
+def test_what_rows_have_in_common_is_computed_once(name: str) -> None:
+    """The last kernel, over all elements, does not divide."""
+    _, _, build, shapes = CASES[name]
+    _, parts = split(build, *shapes)
+    slow = [[word for word in (" / ", "rsqrt") if word in part.func.script()] for part in parts]
+    assert slow[-1] == [] and "rsqrt" in slow[-2]
+
+
+@pytest.mark.usefixtures("small")
 def test_the_first_of_equal_maxima_is_chosen() -> None:
     func, parts = split(lambda e, x: e(op.argmax(x)), (64, 40))
     values = [np.zeros((64, 40))]
