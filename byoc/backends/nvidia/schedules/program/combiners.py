@@ -25,8 +25,8 @@ from .merged_axes import bound
 class Combiner:
     """A reduction as ``combine(accumulator, term)``, which may be reassociated.
 
-    ``dtype`` is the accumulator's: sums of half-precision terms are accumulated in float32, as are
-    products of halves, without being rounded.
+    ``dtype`` is the accumulator's: sums of half-precision terms are accumulated in float32. If the
+    operator also multiplies them, their product is in float32, too.
     """
 
     kind: Any
