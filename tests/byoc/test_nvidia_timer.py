@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import tvm_ffi
 
-from opinfo.byoc.backends.common.region_source import headers
+from opinfo.byoc.backends.nvidia.libraries.source import library_headers
 
 STUB = Path(__file__).parent / "nvidia_stub"
 #: A way takes so many milliseconds, and fails from its ``last`` launch on.
@@ -38,7 +38,7 @@ class Way(ctypes.Structure):
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     folder = tmp_path_factory.mktemp("timer")
     source, library = folder / "timer.cc", folder / "timer.so"
-    text = headers("opinfo.byoc.backends.nvidia", "runtime.hpp", "graph_timer.hpp")
+    text = library_headers(None)
     source.write_text(f"{text}\nusing namespace opinfo_nvidia;\n{HARNESS}")
     folders = [f"-I{p}" for p in (STUB, *tvm_ffi.libinfo.include_paths())]
     runtime = tvm_ffi.libinfo.find_libtvm_ffi()

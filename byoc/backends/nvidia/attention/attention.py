@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from ....layout.graph.relax_graph import Op
-from ...backend.region import Array, Region, Tensor
-from ...backend.region import region as region_of
-from ...patterns.pattern import Node, Pattern, PatternStep, one
-from ...patterns.symbolic_extents import (
+from .....layout.graph.relax_graph import Op
+from ....backend.region import Array, Region, Tensor
+from ....backend.region import region as region_of
+from ....patterns.pattern import Node, Pattern, PatternStep, one
+from ....patterns.symbolic_extents import (
     Extent,
     SymbolicExtent,
     divisible,
@@ -28,9 +28,9 @@ from ...patterns.symbolic_extents import (
     factors,
     with_quotients,
 )
-from ...patterns.value_bounds import bounds
-from ..common.attention_pattern import MOST, AttentionRules, lands, narrows
-from ..common.attention_region import (
+from ....patterns.value_bounds import bounds
+from ...common.attention_pattern import MOST, AttentionRules, lands, narrows
+from ...common.attention_region import (
     PlacedAttention,
     Source,
     batch,
@@ -39,12 +39,12 @@ from ..common.attention_region import (
     placed,
     traced,
 )
-from ..common.moved_axes import MOVES, Strided, common_steps
-from ..common.region_source import number, tensors
+from ...common.moved_axes import MOVES, Strided, common_steps
+from ...common.region_source import number, tensors
+from ..libraries.dtypes import HALVES
+from ..libraries.locate import CUDNN_FRONTEND
+from ..libraries.source import GpuFunction
 from .attention_object import begin_object
-from .dtypes import HALVES
-from .locate import CUDNN_FRONTEND
-from .source import GpuFunction
 
 ATTENTION = "relax.nn.attention"
 #: Elements of a head; the kernel takes multiples of the second.

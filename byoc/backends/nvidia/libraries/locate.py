@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...codegen.loading.cuda_device import no_gpu
-from ...patterns.failure import first_error
-from ..common.installed import homes, linked, no_compiler, package_folders
+from ....codegen.loading.cuda_device import no_gpu
+from ....patterns.failure import first_error
+from ...common.installed import homes, linked, no_compiler, package_folders
 
 
 @dataclass(frozen=True)

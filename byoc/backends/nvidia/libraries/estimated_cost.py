@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...backend.flops import moved
-from ...backend.region import Region, Tensor
+from ....backend.flops import moved
+from ....backend.region import Region, Tensor
 from .dtypes import HALVES
 
 #: Microseconds for a launch; bytes that memory moves in a microsecond.

@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ....analysis.composites.products import TRANSPOSED_MATMUL
-from ....analysis.proposal.proposal import Constant
-from ....layout.graph.relax_graph import Op, Value
-from ...backend.region import Array, Call, Region, Tensor
-from ...patterns.pattern import Condition, Node, Pattern, PatternStep, many, maybe, one
-from ...patterns.symbolic_shapes import same, same_shape
-from ..common.region_source import literal
-from .dtypes import HALVES, of, typed
+from .....analysis.composites.products import TRANSPOSED_MATMUL
+from .....analysis.proposal.proposal import Constant
+from .....layout.graph.relax_graph import Op, Value
+from ....backend.region import Array, Call, Region, Tensor
+from ....patterns.pattern import Condition, Node, Pattern, PatternStep, many, maybe, one
+from ....patterns.symbolic_shapes import same, same_shape
+from ...common.region_source import literal
+from ..libraries.dtypes import HALVES, of, typed
 
 #: Dtypes of the operands and the result of a product.
 TYPES = frozenset([("float32", "float32"), ("float16", "float16"), ("bfloat16", "bfloat16"),

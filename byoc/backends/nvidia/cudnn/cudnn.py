@@ -11,21 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from ...backend.backend import Backend, Code
-from ...backend.region import Array, Call, Region, Tensor
-from ...patterns.symbolic_shapes import same_shape
-from ...patterns.unary_functions import HARD_SWISH
-from ..common.fold_channels import SAME, Folded, fold
-from ..common.region_source import Constants, ints, number
-from . import attention, attention32
-from .attention_object import attention_source
+from ....backend.backend import Backend, Code
+from ....backend.region import Array, Call, Region, Tensor
+from ....patterns.symbolic_shapes import same_shape
+from ....patterns.unary_functions import HARD_SWISH
+from ...common.fold_channels import SAME, Folded, fold
+from ...common.region_source import Constants, ints, number
+from ..attention import attention, attention32
+from ..attention.attention_object import attention_source
+from ..libraries.estimated_cost import conversion, cost
+from ..libraries.locate import CUDART, CUDNN, available, options
+from ..libraries.source import GpuFunction, joined_source, library_headers
 from .conv_patterns import kernel_layout, patterns
-from .estimated_cost import conversion, cost
-from .locate import CUDART, CUDNN, available, options
-from .source import GpuFunction, joined_source
 
-HEADERS = ("graph_timer.hpp", "cudnn_graph.hpp", "cudnn_plans.hpp", "cudnn_winograd.hpp",
-           "cudnn.hpp")  # fmt: skip
+HEADERS = ("cudnn_graph.hpp", "cudnn_plans.hpp", "cudnn_winograd.hpp", "cudnn.hpp")
 ACTIVATIONS = {"relax.nn.relu": "RELU", "relax.nn.relu6": "RELU", "relax.clip": "RELU",
                "relax.sigmoid": "SIGMOID", "relax.tanh": "TANH",
                "relax.nn.silu": "SWISH"}  # fmt: skip
@@ -49,7 +48,7 @@ def source(
         rounds.extend([(frame.region.symbol, "; ".join(rounding))] * bool(rounding))
         return lines
 
-    text, constants = joined_source(HEADERS, regions, body, more)
+    text, constants = joined_source(library_headers(__package__, *HEADERS), regions, body, more)
     return text, constants, tuple(rounds)
 
 

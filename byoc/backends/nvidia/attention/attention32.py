@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from ...backend.region import Array, Region, Tensor
-from ...codegen.loading.cuda_device import cuda_device
-from ...patterns.pattern import Node, Pattern
-from ..common.attention_pattern import MOST, AttentionRules
-from ..common.attention_region import (
+from ....backend.region import Array, Region, Tensor
+from ....codegen.loading.cuda_device import cuda_device
+from ....patterns.pattern import Node, Pattern
+from ...common.attention_pattern import MOST, AttentionRules
+from ...common.attention_region import (
     MATMUL,
     SCALES,
     PlacedAttention,
@@ -31,13 +31,13 @@ from ..common.attention_region import (
     placed,
     traced,
 )
-from ..common.moved_axes import MOVES
-from ..common.region_source import number
+from ...common.moved_axes import MOVES
+from ...common.region_source import number
+from ..libraries.dtypes import HALVES
+from ..libraries.source import GpuFunction
+from ..nvrtc.exact_math import exact_math
+from ..nvrtc.kernel_headers import kernel_headers
 from .attention import COPIED, corner, elements_of
-from .dtypes import HALVES
-from .nvrtc.exact_math import exact_math
-from .nvrtc.kernel_headers import kernel_headers
-from .source import GpuFunction
 
 NAME = "attention_of_floats"
 #: Elements of a head: a multiple of the first, at most the second.

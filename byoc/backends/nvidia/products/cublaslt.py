@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...backend.backend import Backend, Code
-from ...backend.region import Region, Tensor
-from ..common.region_source import Constants, number
-from .dtypes import CUDA
-from .estimated_cost import conversion, cost
+from ....backend.backend import Backend, Code
+from ....backend.region import Region, Tensor
+from ...common.region_source import Constants, number
+from ..grouped_weights.unpacked import unpacked
+from ..libraries.dtypes import CUDA
+from ..libraries.estimated_cost import conversion, cost
+from ..libraries.locate import CUBLASLT, CUDART, available, options
+from ..libraries.source import GpuFunction, joined_source, library_headers
 from .gemm import PRODUCTS, as_half, gemm, patterns
-from .grouped_weights.unpacked import unpacked
-from .locate import CUBLASLT, CUDART, available, options
-from .source import GpuFunction, joined_source
 
 #: Its GELU is the tanh approximation.
 EPILOGUES = {None: "DEFAULT", "relax.nn.relu": "RELU", "relax.nn.gelu_tanh": "GELU"}
-HEADERS = ("graph_timer.hpp", "cublaslt.hpp")
 LIBRARIES = (CUBLASLT, CUDART)
 
 
 def source(regions: Sequence[Region]) -> tuple[str, Constants]:
     """The C++ of all regions, and its constants."""
-    return joined_source(HEADERS, regions, _body)
+    return joined_source(library_headers(__package__, "cublaslt.hpp"), regions, _body)
 
 
 def convert(regions: Sequence[Region]) -> Code:

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
-from ....analysis.proposal.proposal import Constant
-from ....layout.graph.relax_graph import Op
-from ...patterns.conditions import constant
-from ...patterns.pattern import Condition, Node, Pattern, many, maybe, one
-from ...patterns.symbolic_shapes import same_shape, spread, static
-from ...patterns.unary_functions import HARD_SWISH
-from .dtypes import HALVES, of, typed
-from .gemm import full_size, sums
+from .....analysis.proposal.proposal import Constant
+from .....layout.graph.relax_graph import Op
+from ....patterns.conditions import constant
+from ....patterns.pattern import Condition, Node, Pattern, many, maybe, one
+from ....patterns.symbolic_shapes import same_shape, spread, static
+from ....patterns.unary_functions import HARD_SWISH
+from ..libraries.dtypes import HALVES, of, typed
+from ..products.gemm import full_size, sums
 
 CONV = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
 TRANSPOSED = tuple(f"{name}_transpose" for name in CONV)

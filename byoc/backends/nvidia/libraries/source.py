@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 
 import numpy as np
 
-from ...backend.region import Array, Region
-from ..common.region_source import (
+from ....backend.region import Array, Region
+from ...common.region_source import (
     Constants,
     RegionSource,
     exported,
@@ -31,16 +32,23 @@ class GpuFunction(RegionSource):
         return f"c.constant({self.constants.add(np.ascontiguousarray(array))})"
 
 
+def library_headers(package: str | None, *names: str) -> str:
+    """The C++ that all regions share, followed by headers of a package."""
+    own = [files(package) / name for name in names] if package else []
+    shared = headers(__package__, "runtime.hpp", "graph_timer.hpp")
+    return shared + "".join(path.read_text(encoding="utf-8") for path in own)
+
+
 def joined_source(
-    header: str | Sequence[str],
+    heads: str,
     regions: Sequence[Region],
     body: Callable[[GpuFunction], Sequence[str]],
     more: str = "",
 ) -> tuple[str, Constants]:
-    """One C++ file: shared code, the library's headers, the regions, and the init function.
+    """One C++ file: the library's headers, the regions, and the init function.
 
     Args:
-        header: The library's header, or several in their order.
+        heads: The headers; see `library_headers`.
         regions: The regions; each becomes an exported function.
         body: Returns the statements that create a region's kernel in the context ``c``.
         more: C++ that follows the headers.
@@ -50,8 +58,6 @@ def joined_source(
     """
     constants = Constants()
     functions = [_function(r, body(GpuFunction(r, constants))) for r in regions]
-    names = (header,) if isinstance(header, str) else header
-    heads = headers(__package__, "runtime.hpp", *names)
     return "".join([heads, more, *functions, init_function(regions[0].symbol)]), constants
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...patterns.pattern import Condition, Node
+from ....patterns.pattern import Condition, Node
 
 #: DLPack's code and bits.
 DLPACK = {"float32": (2, 32), "float16": (2, 16), "bfloat16": (4, 16)}

@@ -19,18 +19,18 @@ from pathlib import Path
 import tvm
 import tvm_ffi
 
-from ....analysis.support.replacing import replacing
-from ...backend.backend import Backend, Code
-from ...backend.region import Region
-from ...codegen.loading.cuda_device import cuda_device
-from ...patterns.pattern import Node
-from ...process import trust
-from ..common.region_source import Constants, number
-from .dtypes import DLPACK
-from .estimated_cost import conversion, cost
+from .....analysis.support.replacing import replacing
+from ....backend.backend import Backend, Code
+from ....backend.region import Region
+from ....codegen.loading.cuda_device import cuda_device
+from ....patterns.pattern import Node
+from ....process import trust
+from ...common.region_source import Constants, number
+from ..libraries.dtypes import DLPACK
+from ..libraries.estimated_cost import conversion, cost
+from ..libraries.locate import CUDART, available, options
+from ..libraries.source import GpuFunction, joined_source, library_headers
 from .gemm import PRODUCTS, gemm, patterns
-from .locate import CUDART, available, options
-from .source import GpuFunction, joined_source
 
 EPILOGUES = {None: "Identity", "relax.nn.relu": "Relu", "relax.nn.gelu": "Gelu",
              "relax.nn.silu": "Silu", "relax.sigmoid": "Sigmoid"}  # fmt: skip
@@ -56,7 +56,7 @@ def extents(node: Node) -> str | None:
 
 def source(regions: Sequence[Region]) -> tuple[str, Constants]:
     """The CUDA C++ of all regions, and its constants."""
-    return joined_source("cutlass.cuh", regions, _body)
+    return joined_source(library_headers(__package__, "cutlass.cuh"), regions, _body)
 
 
 def convert(regions: Sequence[Region]) -> Code:

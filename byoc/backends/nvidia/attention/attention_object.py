@@ -12,10 +12,10 @@ import functools
 import threading
 from importlib.resources import files
 
-from ...codegen.loading.cuda_device import no_gpu
-from ...codegen.toolchain import CompilerError
-from ..common.kept_object import kept_object, object_key
-from .locate import CUDNN, CUDNN_FRONTEND, options
+from ....codegen.loading.cuda_device import no_gpu
+from ....codegen.toolchain import CompilerError
+from ...common.kept_object import kept_object, object_key
+from ..libraries.locate import CUDNN, CUDNN_FRONTEND, options
 
 #: Names in an object contain its key, as a library may have several.
 HIDDEN = """#define OPINFO_LINKAGE extern "C" __attribute__((visibility("hidden")))
