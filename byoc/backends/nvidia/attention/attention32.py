@@ -37,7 +37,8 @@ from ..libraries.dtypes import HALVES
 from ..libraries.source import GpuFunction
 from ..nvrtc.exact_math import exact_math
 from ..nvrtc.kernel_headers import kernel_headers
-from .attention import COPIED, corner, elements_of
+from .sdpa_masks import corner, elements_of
+from .sdpa_region import COPIED
 
 NAME = "attention_of_floats"
 #: Elements of a head: a multiple of the first, at most the second.

@@ -13,7 +13,7 @@ from ....patterns.pattern import Condition, Node, Pattern, many, maybe, one
 from ....patterns.symbolic_shapes import same_shape, spread, static
 from ....patterns.unary_functions import HARD_SWISH
 from ..libraries.dtypes import HALVES, of, typed
-from ..products.gemm import full_size, sums
+from ..products.product_patterns import full_size, sums
 
 CONV = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
 TRANSPOSED = tuple(f"{name}_transpose" for name in CONV)

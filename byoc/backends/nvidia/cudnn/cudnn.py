@@ -24,7 +24,8 @@ from ..libraries.locate import CUDART, CUDNN, available, options
 from ..libraries.source import GpuFunction, joined_source, library_headers
 from .conv_patterns import kernel_layout, patterns
 
-HEADERS = ("cudnn_graph.hpp", "cudnn_plans.hpp", "cudnn_winograd.hpp", "cudnn.hpp")
+HEADERS = ("cudnn_graph.hpp", "cudnn_records.hpp", "cudnn_plans.hpp", "cudnn_winograd.hpp",
+           "cudnn.hpp")  # fmt: skip
 ACTIVATIONS = {"relax.nn.relu": "RELU", "relax.nn.relu6": "RELU", "relax.clip": "RELU",
                "relax.sigmoid": "SIGMOID", "relax.tanh": "TANH",
                "relax.nn.silu": "SWISH"}  # fmt: skip

@@ -12,7 +12,8 @@ from ..libraries.dtypes import CUDA
 from ..libraries.estimated_cost import conversion, cost
 from ..libraries.locate import CUBLASLT, CUDART, available, options
 from ..libraries.source import GpuFunction, joined_source, library_headers
-from .gemm import PRODUCTS, as_half, gemm, patterns
+from .gemm import PRODUCTS, gemm
+from .product_patterns import as_half, patterns
 
 #: Its GELU is the tanh approximation.
 EPILOGUES = {None: "DEFAULT", "relax.nn.relu": "RELU", "relax.nn.gelu_tanh": "GELU"}

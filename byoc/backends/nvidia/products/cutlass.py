@@ -30,7 +30,8 @@ from ..libraries.dtypes import DLPACK
 from ..libraries.estimated_cost import conversion, cost
 from ..libraries.locate import CUDART, available, options
 from ..libraries.source import GpuFunction, joined_source, library_headers
-from .gemm import PRODUCTS, gemm, patterns
+from .gemm import PRODUCTS, gemm
+from .product_patterns import patterns
 
 EPILOGUES = {None: "Identity", "relax.nn.relu": "Relu", "relax.nn.gelu": "Gelu",
              "relax.nn.silu": "Silu", "relax.sigmoid": "Sigmoid"}  # fmt: skip
