@@ -219,7 +219,9 @@ def measure(torch: Any, built: dict[str, Any], limit: float, alone: bool) -> dic
                            "kernels": len(built["opinfo_params"]),
                            "shape": list(kernel.shapes[0]), "bytes": size}  # fmt: skip
     alone = alone or "tvm" not in built
-    calls = {} if alone else {"torch": [partial(kernel.torch, functions, *s) for s in sets]}
+    calls: dict[str, list[Callable[[], Any]]] = {}
+    if not alone:
+        calls["torch"] = [partial(kernel.torch, functions, *s) for s in sets]
     for way in (w for w in (WAYS[:1] if alone else WAYS) if w in built):
         if not built[way].endswith(".so"):
             row[f"{way}_note"] = built[way]
