@@ -9,6 +9,7 @@ from typing import Any
 from tvm import relax, tirx
 
 nn, op = relax.op.nn, relax.op
+MIB = 1 << 20
 Shape = tuple[int, ...]
 
 

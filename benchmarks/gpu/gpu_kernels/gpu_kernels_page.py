@@ -9,7 +9,8 @@ from typing import Any
 
 from benchmarks.common.pages import PAGES, table
 
-MIB = 1 << 20
+from .gpu_kernel_cases import MIB
+
 HEAD = """# Kernels on a GPU
 
 Written by `python -m benchmarks.gpu_kernels --page`: microseconds of a call with opinfo's
