@@ -108,7 +108,7 @@ def _in_torch(case: RegionCase, tensors: Sequence[Any]) -> tuple[Any, list[Calla
         return transposed(*wide), [lambda: transposed(*tensors)]
     order = (0, 2, 3, 1) if case.kind == "residual" else tuple(range(len(tensors)))
     operands, exact = (channels_last(*(ts[k] for k in order)) for ts in (tensors, wide))
-    function = transposed if case.kind == "transposed last" else LAST[case.kind]
+    function = LAST[case.kind]
     return function(*exact).permute(0, 2, 3, 1), [lambda: function(*operands)]
 
 

@@ -50,8 +50,7 @@ def convolutions() -> Iterator[RegionCase]:
         for name, kind, x, w, more in _convolutions():
             if dtype == "float32" and kind not in ("conv", "residual"):
                 continue
-            channels = w[0] if "transposed" not in kind else w[1 if more else 3]
-            bias = (1, channels, 1, 1) if more == "NCHW" else (channels,)
+            bias = (1, w[0 if kind != "transposed" else 1], 1, 1) if more == "NCHW" else (w[0],)
             residual = ((*x[:3], w[0]),) if kind == "residual" else ()
             shapes = (x, *residual, w, bias)
             yield RegionCase(name, kind, dtype, shapes, len(shapes) - 2, _reordered(kind))
@@ -72,20 +71,10 @@ def _convolutions() -> Iterator[tuple[str, str, tuple[int, ...], tuple[int, ...]
         yield (f"depthwise 7x7, batch {n}", "depthwise", (n, 56, 56, 96), (96, 7, 7, 1), "")
         yield (f"transposed 4x4, batch {n}", "transposed", (n, 256, 32, 32), (256, 128, 4, 4),
                "NCHW")  # fmt: skip
-        yield (f"transposed 4x4, channels last, batch {n}", "transposed last", (n, 32, 32, 256),
-               (256, 4, 4, 128), "")  # fmt: skip
-
-
-def _transposed_last(emit: Any, x: Any, w: Any, b: Any) -> Any:
-    y = emit(op.nn.conv2d_transpose(x, w, strides=2, padding=1, data_layout="NHWC",
-                                    kernel_layout="IHWO"))  # fmt: skip
-    return emit(op.nn.relu(emit(op.add(y, b))))
 
 
 def _reordered(kind: str) -> Callable[..., Any]:
     """The graph of inputs before weights."""
-    if kind == "transposed last":
-        return _transposed_last
     if kind == "residual":
         return lambda emit, x, z, w, b: GRAPHS[kind](emit, x, w, b, z)
     return GRAPHS[kind]
