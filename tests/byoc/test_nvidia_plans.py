@@ -15,6 +15,7 @@ import tvm_ffi
 
 from opinfo.byoc.backends.common.region_source import headers
 from opinfo.byoc.backends.nvidia.cudnn import HEADERS
+from opinfo.byoc.backends.nvidia.source import SHARED
 
 STUB = Path(__file__).parent / "nvidia_stub"
 #: relu(x * w + b) of a 1x1 convolution over rows of pixels; returns how many plans were run.
@@ -58,7 +59,7 @@ extern "C" int run(int64_t pixels, int fuses, int without_residual, int elementw
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("plans")
     source, library = folder / "plans.cc", folder / "plans.so"
-    text = headers("opinfo.byoc.backends.nvidia", "runtime.hpp", *HEADERS)
+    text = headers("opinfo.byoc.backends.nvidia", *SHARED, *HEADERS)
     source.write_text(text + HARNESS)
     folders = [f"-I{p}" for p in (STUB, *tvm_ffi.libinfo.include_paths())]
     runtime = tvm_ffi.libinfo.find_libtvm_ffi()

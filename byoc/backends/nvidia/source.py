@@ -19,6 +19,9 @@ from ..common.region_source import (
 )
 from .dtypes import DLPACK
 
+#: The headers of all backends, in their order.
+SHARED = ("graphs/recording.hpp", "runtime.hpp")
+
 
 @dataclass
 class GpuFunction(RegionSource):
@@ -51,7 +54,7 @@ def joined_source(
     constants = Constants()
     functions = [_function(r, body(GpuFunction(r, constants))) for r in regions]
     names = (header,) if isinstance(header, str) else header
-    heads = headers(__package__, "runtime.hpp", *names)
+    heads = headers(__package__, *SHARED, *names)
     return "".join([heads, more, *functions, init_function(regions[0].symbol)]), constants
 
 
