@@ -202,6 +202,24 @@ def test_a_view_of_what_is_written_is_not_copied(tmp_path: Path) -> None:
         np.testing.assert_array_equal(y.numpy(), 2 * memory)
 
 
+def test_weights_that_stay_where_they_are_are_not_copied(tmp_path: Path) -> None:
+    def build(emit: Any, x: Any, weight: Any) -> Any:
+        y = kernel(emit, "t_double", x)
+        emit(relax.Call(relax.ExternFunc("t_append"), [weight, y], ty_args=[relax.AnyType()]))
+        return kernel(emit, "t_double", y)
+
+    machine = Machine(cases.built(planned(_with_packed(build, [(3, 4)] * 2)), tmp_path))
+    weight, xs = _tensor(100), [_tensor(k) for k in range(20)]
+    held = [machine(x, weight) for x in xs]
+    for k, y in enumerate(held):
+        np.testing.assert_array_equal(y.numpy(), 4 * _array(k) + 2 * _array(100))
+    counted = machine.counted()
+    assert 0 < counted["copies"] <= 2 * len(xs)  # inputs and results
+    other = _tensor(101)
+    for k, x in enumerate(xs):
+        np.testing.assert_array_equal(machine(x, other).numpy(), 4 * _array(k) + 2 * _array(101))
+
+
 def test_a_failing_kernel_costs_its_call_only(tmp_path: Path) -> None:
     def build(emit: Any, x: Any) -> Any:
         return kernel(emit, "t_fail", kernel(emit, "t_double", x))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
 import gc
+import shutil
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,12 +16,11 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from opinfo.byoc.backend.backend import Code
 from opinfo.byoc.backends.common.region_source import headers
 from opinfo.byoc.backends.nvidia.graphs.graph_code import HEADERS, graph_code
 from opinfo.byoc.backends.nvidia.graphs.whole_calls import CACHED, with_whole_calls
 from opinfo.byoc.codegen.export import export_library
-from opinfo.byoc.codegen.partition import attached
+from opinfo.byoc.codegen.toolchain import object_file
 
 STUB = Path(__file__).parent / "nvidia_stub"
 OPTIONS = ("-O1", "-std=c++17", f"-I{STUB}", "-DOPINFO_DEVICE=kDLCPU")
@@ -63,13 +65,13 @@ OPINFO_FUNCTION(t_late) {
 OPINFO_FUNCTION(t_fail) { return opinfo::fail("ValueError", "a kernel of the test"); }
 OPINFO_FUNCTION(t_stats) {
   const int all[] = {stub::launches, stub::instances, stub::live, stub::waits, stub::synchronised,
-                     stub::clears};
+                     stub::clears, stub::copies};
   *result = opinfo::integer(all[args[0].v_int64]);
   return 0;
 }
 """
 SYMBOLS = ("t_double", "t_append", "t_count", "t_late", "t_fail", "t_stats")
-STATS = ("launches", "instances", "live", "waits", "synchronised", "clears")
+STATS = ("launches", "instances", "live", "waits", "synchronised", "clears", "copies")
 LOWER = (relax.transform.ToNonDataflow, relax.transform.RemovePurityChecking,
          relax.transform.CallTIRRewrite, relax.transform.StaticPlanBlockMemory)  # fmt: skip
 FINALIZE = (relax.transform.LowerAllocTensor, relax.transform.KillAfterLastUse,
@@ -106,13 +108,25 @@ def planned(mod: Any) -> Any:
 
 def built(mod: Any, folder: Path) -> Any:
     """The library of a planned module."""
-    codes = [Code(headers("opinfo.byoc.backends.nvidia", *HEADERS[:2]) + KERNELS, SYMBOLS),
-             graph_code()]  # fmt: skip
-    mod = with_whole_calls(attached(mod, codes), SYMBOLS)
     passes = tvm.transform.Sequential([p() for p in FINALIZE])
+    mod = with_whole_calls(mod, SYMBOLS)
     program = tvm.compile(mod, target="llvm", relax_pipeline=passes)
-    export_library(program, folder / "library.so", OPTIONS)
+    export_library(program, folder / "library.so", (*OPTIONS, *_objects()))
     return tvm.runtime.load_module(str(folder / "library.so"))
+
+
+@functools.cache
+def _objects() -> tuple[str, ...]:
+    """The kernels and what launches graphs, compiled once."""
+    folder = Path(tempfile.mkdtemp(prefix="whole-calls-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    runtime = headers("opinfo.byoc.backends.nvidia", *HEADERS[:2])
+    folders = [f"-I{path}" for path in tvm_ffi.libinfo.include_paths()]
+    for name, text in (("kernels", runtime + KERNELS), ("graphs", graph_code().source)):
+        source = folder / f"{name}.cc"
+        source.write_text(text)
+        object_file(str(folder / f"{name}.o"), str(source), (*OPTIONS, *folders))
+    return str(folder / "kernels.o"), str(folder / "graphs.o")
 
 
 class Machine:

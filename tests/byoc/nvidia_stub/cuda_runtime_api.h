@@ -29,7 +29,7 @@ inline cudaError_t cudaEventElapsedTime(float* time, cudaEvent_t, cudaEvent_t) {
   return cudaSuccess;
 }
 namespace stub {
-inline int waits = 0, synchronised = 0;
+inline int waits = 0, synchronised = 0, copies = 0;
 }
 enum { cudaStreamNonBlocking = 1 };
 inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
@@ -81,6 +81,7 @@ inline cudaError_t cudaMemcpy(void* to, const void* from, size_t n, int) {
   return cudaSuccess;
 }
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t n, int, cudaStream_t stream) {
+  ++stub::copies;
   return stub::submit(stream, [=] { std::memcpy(to, from, n); }, cudaGraphNodeTypeMemcpy);
 }
 

@@ -2,11 +2,10 @@
 // they are. It follows runtime.hpp and first_clears.hpp.
 //
 // A graph has the addresses of the tensors of the call that it was captured from. It is launched for
-// calls with the same addresses and shapes only, so it does not matter which tensors these are. A
-// call with other addresses is copied to tensors that graphs own, and its results back.
+// calls with the same addresses and shapes only, so it does not matter which tensors these are. If
+// addresses do not come again, tensors that move are copied to some that graphs own, and results back.
 #include <cstdlib>
 #include <deque>
-#include <set>
 
 namespace opinfo_graphs __attribute__((visibility("hidden"))) {
 
@@ -51,6 +50,7 @@ struct Call {
     shapes.insert(shapes.end(), t->shape, t->shape + t->ndim);
     const int64_t address = reinterpret_cast<intptr_t>(opinfo::data(t));
     (fixed[k] ? shapes : addresses).push_back(address);
+    if (!fixed[k]) moving.push_back(k);
   }
 
   // Whether a tensor overlaps one that is written in place: its copy would not see that.
@@ -89,6 +89,38 @@ struct Call {
   int device = -1;
   bool plain = true;  // whether a graph may do it
   Key shapes, addresses;  // of what a graph may do for this call, and of what only one may
+  std::vector<int64_t> moving;  // the tensors that `addresses` has
+};
+
+// Which tensors of calls with the same shapes have moved: those are copied, and weights are not.
+struct Moved {
+  Key last;
+  std::vector<bool> flags;
+
+  // Notes a call, and returns whether it is the first one.
+  bool note(const Call& c) {
+    const bool first = flags.empty();
+    if (first) flags.assign(c.tensors.size(), false);
+    for (size_t n = 0; n < c.moving.size(); ++n)
+      if (c.moving[n] >= c.inputs || (!first && last[n] != c.addresses[n]))
+        flags[c.moving[n]] = true;
+    last = c.addresses;
+    return first;
+  }
+
+  size_t bytes(const Call& c) const {
+    size_t out = 0;
+    for (int64_t k : c.moving) out += flags[k] ? bytes_of(c.tensors[k]) : 0;
+    return out;
+  }
+
+  // The key of a graph for which the others are where they are in a call.
+  Key key(const Call& c) const {
+    Key out = c.shapes;
+    for (size_t n = 0; n < c.moving.size(); ++n)
+      out.push_back(flags[c.moving[n]] ? -1 : c.addresses[n]);
+    return out;
+  }
 };
 
 // A tensor as another one, elsewhere.
@@ -185,11 +217,14 @@ class State {
   State() = default;
   State(const State&) = delete;
   ~State() {
-    if (device_ < 0) return;
+    int before = 0;
+    if (device_ < 0 || cudaGetDevice(&before) != cudaSuccess) return;
+    cudaSetDevice(device_);
     cudaDeviceSynchronize();
     graphs_.clear();
     cudaStreamDestroy(stream_);
     if (event_ != nullptr) cudaEventDestroy(event_);
+    cudaSetDevice(before);
   }
 
   void call(const TVMFFIAny* args, int32_t count) {
@@ -230,13 +265,29 @@ class State {
     Key in_place = c.shapes;
     in_place.insert(in_place.end(), c.addresses.begin(), c.addresses.end());
     if (const Graph* graph = found(in_place)) return launch(*graph, stream);
-    const bool again = seen_again(in_place);
-    if (again) return record(c, c.rest, graphs_[in_place]);
-    if (const Graph* graph = found(c.shapes)) return launch_copied(c, *graph, stream);
-    const bool known = !known_.insert(c.shapes).second;
+    if (seen_again(in_place))
+      return added(in_place, [&](Graph& graph) { record(c, c.rest, graph, [] {}); });
     if (known_.size() > kKnown) known_.clear();
-    if (!known || c.addresses.empty()) return c.run(c.rest);
-    record_copied(c, stream);
+    Moved& moved = known_[c.shapes];
+    const bool first = moved.note(c);
+    const Key key = moved.key(c);
+    if (const Graph* graph = found(key)) return launch_copied(c, *graph, stream);
+    if (first || moved.bytes(c) > kCopied) return c.run(c.rest);
+    added(key, [&](Graph& graph) { record_copied(c, moved, graph, stream); });
+  }
+
+  // Fill a new graph; it is gone if that fails.
+  template <typename Fill>
+  void added(const Key& key, Fill fill) {
+    Graph& graph = graphs_[key];
+    graph.used = ++calls_;
+    try {
+      fill(graph);
+    } catch (...) {
+      graphs_.erase(key);
+      throw;
+    }
+    if (graphs_.size() > most_) drop_oldest();
   }
 
   const Graph* found(const Key& key) {
@@ -266,18 +317,16 @@ class State {
     copy(c, graph, stream, c.inputs, c.inputs + c.results, false);
   }
 
-  void record_copied(const Call& c, cudaStream_t stream) {
-    std::vector<std::unique_ptr<Copy>> copies(c.tensors.size());
+  void record_copied(const Call& c, const Moved& moved, Graph& graph, cudaStream_t stream) {
+    graph.copies.resize(c.tensors.size());
     std::vector<TVMFFIAny> given = c.rest;
-    for (size_t k = 0; k < copies.size(); ++k) {
-      if (c.fixed[k]) continue;
+    for (int64_t k : c.moving) {
+      if (!moved.flags[k]) continue;
       Shared& memory = copies_[{c.shapes[0], k}];  // of graphs for several shapes
       grown(memory, bytes_of(c.tensors[k]));
-      copies[k] = std::make_unique<Copy>(c.tensors[k], memory);
-      given[k] = copies[k]->any();
+      graph.copies[k] = std::make_unique<Copy>(c.tensors[k], memory);
+      given[k] = graph.copies[k]->any();
     }
-    Graph& graph = graphs_[c.shapes];
-    graph.copies = std::move(copies);
     copy(c, graph, stream, 0, c.inputs, true);
     const auto back = [&] { copy(c, graph, stream, c.inputs, c.inputs + c.results, false); };
     record(c, given, graph, back);
@@ -295,28 +344,15 @@ class State {
     }
   }
 
-  void record(const Call& c, const std::vector<TVMFFIAny>& given, Graph& graph) {
-    record(c, given, graph, [] {});
-  }
-
-  // Run the call, by which libraries choose their kernels, and capture it. What a graph is missing
-  // for is erased if that fails.
+  // Run the call, by which libraries choose their kernels, and capture it.
   template <typename Then>
   void record(const Call& c, const std::vector<TVMFFIAny>& given, Graph& graph, Then then) {
-    graph.used = ++calls_;
-    try {
-      c.run(given);
-      then();
-      Recording to(stream_, scratch_, owned_);
-      Capturing capturing(c.device, to);
-      c.run(given);
-      instantiate(capturing.end(), to, graph);
-    } catch (...) {
-      graph.copies.clear();
-      erase(graph);
-      throw;
-    }
-    if (graphs_.size() > most_) drop_oldest();
+    c.run(given);
+    then();
+    Recording to(stream_, scratch_, owned_);
+    Capturing capturing(c.device, to);
+    c.run(given);
+    instantiate(capturing.end(), to, graph);
   }
 
   static void instantiate(cudaGraph_t graph, Recording& from, Graph& to) {
@@ -324,11 +360,6 @@ class State {
     clear_first(graph, from.own());
     must(cudaGraphInstantiateWithFlags(&to.exec, graph, 0), "a graph cannot be instantiated");
     to.kept = std::move(from.kept());
-  }
-
-  void erase(const Graph& graph) {
-    for (auto at = graphs_.begin(); at != graphs_.end(); ++at)
-      if (&at->second == &graph) return void(graphs_.erase(at));
   }
 
   void drop_oldest() {
@@ -346,7 +377,8 @@ class State {
     return value > 0 ? static_cast<size_t>(value) : size_t{128};
   }
 
-  static constexpr size_t kSeen = 16, kKnown = 4096;
+  // `kCopied`: bytes of a call that are copied at most.
+  static constexpr size_t kSeen = 16, kKnown = 4096, kCopied = size_t{256} << 20;
 
   const size_t most_ = limit();
   int device_ = -1;
@@ -355,10 +387,10 @@ class State {
   unsigned long long last_ = 0;    // the stream of the last call
   uint64_t calls_ = 0;
   Shared scratch_, owned_;
-  std::map<std::pair<int64_t, size_t>, Shared> copies_;
+  std::map<std::pair<int64_t, int64_t>, Shared> copies_;
   std::map<Key, Graph> graphs_;
   std::deque<Key> seen_;
-  std::set<Key> known_;
+  std::map<Key, Moved> known_;
 };
 
 }  // namespace opinfo_graphs
