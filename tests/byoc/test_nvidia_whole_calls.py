@@ -14,7 +14,7 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from opinfo.byoc.backends.nvidia.graphs.whole_calls import WholeCall, whole_call
+from opinfo.byoc.backends.nvidia.graphs.whole_call import WholeCall, whole_call
 
 from . import whole_call_cases as cases
 from .whole_call_cases import Machine, kernel, module, planned

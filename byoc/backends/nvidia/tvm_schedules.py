@@ -27,7 +27,8 @@ from ...codegen.partition import attached
 from ...prepare.raise_ops import raise_ops
 from .graphs.early_launch import PIPELINE, with_early_launch
 from .graphs.graph_code import graph_code
-from .graphs.whole_calls import BY_SHAPE, with_whole_calls
+from .graphs.whole_call import BY_SHAPE
+from .graphs.whole_calls import with_whole_calls
 from .grouped_weights.gemv_kernel import packed_scheduled
 from .grouped_weights.packed_products import fuse_packed, turn_products
 from .locate import CUDART, options

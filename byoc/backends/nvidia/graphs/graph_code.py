@@ -6,7 +6,8 @@ from ....backend.backend import Code
 from ...common.region_source import headers
 from .whole_calls import RUN, STATE
 
-HEADERS = ("graphs/recording.hpp", "runtime.hpp", "graphs/first_clears.hpp", "graphs/one_graph.hpp")
+HEADERS = ("graphs/recording.hpp", "runtime.hpp", "graphs/first_clears.hpp",
+           "graphs/graph_calls.hpp", "graphs/one_graph.hpp")  # fmt: skip
 
 
 def graph_code() -> Code:
