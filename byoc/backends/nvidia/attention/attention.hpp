@@ -53,7 +53,7 @@ class FusedAttention : public Kernel {
     for (int k = 0; k < kTensors; ++k) addresses[k] = tensors_[k].in(data);
     for (int k = kTensors; k < kCalled && places_ != nullptr; ++k)
       addresses[k] = places_->of(k - kTensors);
-    void* room = workspace(device_, stream, static_cast<size_t>(plan_->bytes));
+    void* room = workspace(device_, stream, static_cast<size_t>(plan_->bytes), true);
     char why[kReason] = "";
     std::lock_guard<std::mutex> lock(plan_->mutex);  // threads must not run a plan at once
     if (!OPINFO_PLANS(run)(plan_->plan.get(), h, addresses, room, why, sizeof(why)))

@@ -1,7 +1,6 @@
 // What the generated functions of NVIDIA's backends share: checked arguments, the caller's stream,
 // constants that are copied to a device once, workspace, kernels that are made once for each shape.
-// It follows common/regions.hpp.
-#include <cuda_runtime_api.h>
+// It follows common/regions.hpp and recording.hpp.
 #include <tvm/ffi/extra/c_env_api.h>
 
 #include <tuple>
@@ -69,15 +68,18 @@ class Capture {
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
-// Memory that kernels of one stream use in turn. A graph has its own, as it may run beside that
-// stream. What was outgrown is kept: another thread may be about to hand it to a kernel. Nothing is
-// freed at exit, when the driver may be gone.
-OPINFO_UNUSED void* workspace(int device, cudaStream_t stream, size_t bytes) {
+// Memory that kernels of one stream use in turn. A graph that TVM captures has its own, as it may run
+// beside that stream. What was outgrown is kept: another thread may be about to hand it to a kernel.
+// Nothing is freed at exit, when the driver may be gone. `own`: what is in it at first matters to
+// the library, see opinfo_graphs::Own.
+OPINFO_UNUSED void* workspace(int device, cudaStream_t stream, size_t bytes, bool own = false) {
   using Key = std::tuple<int, cudaStream_t, unsigned long long>;
   static std::mutex mutex;
   static std::map<Key, std::pair<void*, size_t>> all;
   if (bytes == 0) return nullptr;
   const Capture capture(stream);
+  opinfo_graphs::Recording* to = opinfo_graphs::recording();
+  if (to != nullptr && to->stream() == stream) return own ? to->own(bytes) : to->scratch(bytes);
   std::lock_guard<std::mutex> lock(mutex);
   auto& [room, size] = all[{device, stream, capture.id()}];
   if (size < bytes) {
@@ -282,6 +284,7 @@ class Function {
     const int alignment = static_cast<int>(addresses & -addresses);
     const Current current(device);
     const auto kernel = find(device, alignment, tensors, count, data);
+    if (opinfo_graphs::recording() != nullptr) opinfo_graphs::recording()->keep(kernel);
     (*kernel)(data, stream_of(device));
   }
 

@@ -20,6 +20,9 @@ from ...common.region_source import (
 )
 from .dtypes import DLPACK
 
+#: The headers of all backends, in their order.
+SHARED = ("recording.hpp", "runtime.hpp", "graph_timer.hpp")
+
 
 @dataclass
 class GpuFunction(RegionSource):
@@ -35,7 +38,7 @@ class GpuFunction(RegionSource):
 def library_headers(package: str | None, *names: str) -> str:
     """The C++ that all regions share, followed by headers of a package."""
     own = [files(package) / name for name in names] if package else []
-    shared = headers(__package__, "runtime.hpp", "graph_timer.hpp")
+    shared = headers(__package__, *SHARED)
     return shared + "".join(path.read_text(encoding="utf-8") for path in own)
 
 
