@@ -23,6 +23,7 @@ extern "C" void filters(float time, float error) {
   stub::filter_time = time;
   stub::filter_error = error;
 }
+extern "C" void names_from(int engine) { stub::first_named = engine; }
 extern "C" int run(int64_t pixels, int fuses, int without_residual, int elementwise, int captured,
                    int most_operations, float* x, float* w, float* b, float* y) {
   stub::fuses = fuses;
@@ -239,6 +240,14 @@ def test_winograd_is_taken_if_it_is_faster_and_as_accurate_as_it_has_to_be(
     assert run(filtering(library, tmp_path / "so", time, error), 1, 1, 1, 0) > 0
     assert chosen_engine(cache) == engine
     assert run(process(library, tmp_path / "so"), 1, 1, 1, 0) == 0  # another process takes it again
+
+
+def test_engines_that_heuristics_do_not_name_are_found(
+    library: Path, cache: Path, tmp_path: Path
+) -> None:
+    loaded = filtering(library, tmp_path / "so", 0.5, 0.0)
+    loaded.names_from(1)
+    assert run(loaded, 1, 1, 1, 0) > 0 and chosen_engine(cache) == "0"
 
 
 def test_winograd_is_not_taken_without_a_plan_to_compare_it_with(

@@ -52,7 +52,8 @@ enum cudnnBackendAttributeName_t {
   CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, CUDNN_ATTR_OPERATION_POINTWISE_XDESC,
   CUDNN_ATTR_OPERATION_POINTWISE_BDESC, CUDNN_ATTR_OPERATION_POINTWISE_YDESC,
   CUDNN_ATTR_OPERATION_POINTWISE_ALPHA1, CUDNN_ATTR_OPERATION_POINTWISE_ALPHA2,
-  CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT,
+  CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_ATTR_OPERATIONGRAPH_OPS,
+  CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT,
   CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_ATTR_TENSOR_STRIDES,
   CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS,
   CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_ATTR_VARIANT_PACK_WORKSPACE,
@@ -93,6 +94,7 @@ inline bool fuses_without = true;  // also where no residual is added
 inline bool elementwise = true;    // graphs without a convolution
 inline int most_operations = 99;   // that a plan with a convolution runs
 inline std::atomic<int> executed{0};
+inline int first_named = 0;        // the first engine that heuristics name
 inline float filter_time = 1.0f;   // of the engine with Winograd, relative to the others
 inline float filter_error = 0.0f;  // of its results, relative to their value
 constexpr int64_t refused_channels = 13;  // no engine has so many
@@ -133,6 +135,7 @@ inline cudnnBackendAttributeType_t stub_attribute_type(cudnnBackendAttributeName
     case CUDNN_ATTR_TENSOR_STRIDES:
     case CUDNN_ATTR_TENSOR_UNIQUE_ID:
     case CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS:
+    case CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT:
     case CUDNN_ATTR_ENGINE_GLOBAL_INDEX: return CUDNN_TYPE_INT64;
     default: return CUDNN_TYPE_BACKEND_DESCRIPTOR;
   }
@@ -351,7 +354,7 @@ inline cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t raw,
       auto* engine = new stubDescriptor{CUDNN_BACKEND_ENGINE_DESCRIPTOR, true};
       engine->values[CUDNN_ATTR_ENGINE_OPERATION_GRAPH] =
           d->values[CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH];
-      const int64_t number = fallback ? 2 : std::min<int64_t>(k, 2);
+      const int64_t number = fallback ? 2 : std::min<int64_t>(k + stub::first_named, 2);
       const char* bytes = reinterpret_cast<const char*>(&number);
       engine->values[CUDNN_ATTR_ENGINE_GLOBAL_INDEX].assign(bytes, bytes + 8);
       auto* const kept = reinterpret_cast<const char*>(&engine);
@@ -378,6 +381,9 @@ inline cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t raw,
     notes[0] = CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP;
     notes[1] = number == 0 ? CUDNN_NUMERICAL_NOTE_WINOGRAD : CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
     *count = number == 2 ? 1 : 2;
+  } else if (name == CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT) {
+    *static_cast<int64_t*>(out) = 3;
+    *count = 1;
   } else if (name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE) {
     *static_cast<int64_t*>(out) = 64;
     *count = 1;

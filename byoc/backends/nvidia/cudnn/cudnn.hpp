@@ -423,7 +423,13 @@ class Convolution : public Kernel {
         return room != nullptr && p.run(h, graph, c.data, room, room + scratch_bytes()) ==
                                       CUDNN_STATUS_SUCCESS;
       });
-    return timer.race(launches, kRounds, kCalls);
+    const std::vector<float> times = timer.race(launches, kRounds, kCalls);
+    static const bool told = from_environment("OPINFO_CUDNN_VERBOSE", 0.0) != 0.0;
+    for (size_t k = 0; told && k < plans.size(); ++k)
+      std::fprintf(stderr, "opinfo: %s: engine %lld%s: %.1f us\n", name_,
+                   static_cast<long long>(plans[k].choice.engine),
+                   plans[k].filters ? ", filters" : "", times[k] * 1e3);
+    return times;
   }
 
   // Whether a plan that filters computes almost the same as one that adds products.

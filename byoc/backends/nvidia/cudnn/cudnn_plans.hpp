@@ -148,8 +148,22 @@ inline std::vector<Descriptor> configurations(const Descriptor& graph,
   return heuristics.parts(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, most);
 }
 
+// Adds a plan of each engine that cuDNN's heuristics did not name, with its usual knobs.
+inline void add_engines(cudnnHandle_t h, const Descriptor& graph, cudnnDataType_t type,
+                        std::vector<Plan>& direct, std::vector<Plan>& filters) {
+  std::set<int64_t> named;
+  for (const std::vector<Plan>* plans : {&direct, &filters})
+    for (const Plan& p : *plans) named.insert(p.choice.engine);
+  const auto count = graph.get<int64_t>(CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT, 1);
+  for (int64_t engine = 0; !count.empty() && engine < count[0]; ++engine)
+    if (named.count(engine) == 0)
+      if (Plan plan = planned(h, graph, Choice{engine, {}}, type))
+        (plan.filters ? filters : direct).push_back(plan);
+}
+
 // The first plans of a graph, in the order in which cuDNN expects them to be fast: at most `most`
-// that add products, then at most `filtering` that filter.
+// that add products, then at most `filtering` that filter. If plans may filter, those of all other
+// engines follow: for float32 the heuristics expect tf32, and name few others.
 inline std::vector<Plan> first_plans(cudnnHandle_t h, const Graph& graph, cudnnDataType_t type,
                                      size_t most, size_t filtering = 0) {
   constexpr int kConfigurations = 24;
@@ -170,6 +184,7 @@ inline std::vector<Plan> first_plans(cudnnHandle_t h, const Graph& graph, cudnnD
       if (Plan plan = planned(h, made, config, choice, how)) plans.push_back(plan);
     }
   }
+  if (filtering > 0) add_engines(h, made, type, out, filters);
   out.insert(out.end(), filters.begin(), filters.end());
   return out;
 }
