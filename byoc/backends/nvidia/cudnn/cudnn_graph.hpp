@@ -212,6 +212,7 @@ class Graph {
   }
 
   const std::vector<Bound>& bound() const { return bound_; }
+  bool is_single() const { return ops_.size() == 1; }
 
  private:
   int describe(const View& view, cudnnDataType_t type, bool intermediate) {

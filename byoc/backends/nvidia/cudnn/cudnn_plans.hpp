@@ -162,8 +162,9 @@ inline void add_engines(cudnnHandle_t h, const Descriptor& graph, cudnnDataType_
 }
 
 // The first plans of a graph, in the order in which cuDNN expects them to be fast: at most `most`
-// that add products, then at most `filtering` that filter. If plans may filter, those of all other
-// engines follow: for float32 the heuristics expect tf32, and name few others.
+// that add products, then at most `filtering` that filter. If plans of a convolution alone may
+// filter, all other engines follow: heuristics may name those of tf32 first, which are refused. An
+// engine that fuses is compiled at run time.
 inline std::vector<Plan> first_plans(cudnnHandle_t h, const Graph& graph, cudnnDataType_t type,
                                      size_t most, size_t filtering = 0) {
   constexpr int kConfigurations = 24;
@@ -184,7 +185,7 @@ inline std::vector<Plan> first_plans(cudnnHandle_t h, const Graph& graph, cudnnD
       if (Plan plan = planned(h, made, config, choice, how)) plans.push_back(plan);
     }
   }
-  if (filtering > 0) add_engines(h, made, type, out, filters);
+  if (filtering > 0 && graph.is_single()) add_engines(h, made, type, out, filters);
   out.insert(out.end(), filters.begin(), filters.end());
   return out;
 }
