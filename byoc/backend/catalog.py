@@ -23,9 +23,9 @@ BUILT_IN = {
     "onnxruntime": "onnxruntime:ONNXRUNTIME",
     "openvino": "openvino:OPENVINO",
     "example_npu": "example_npu:NPU",
-    "cublaslt": "nvidia.cublaslt:BACKEND",
-    "cudnn": "nvidia.cudnn:BACKEND",
-    "cutlass": "nvidia.cutlass:BACKEND",
+    "cublaslt": "nvidia.products.cublaslt:BACKEND",
+    "cudnn": "nvidia.cudnn.cudnn:BACKEND",
+    "cutlass": "nvidia.products.cutlass:BACKEND",
     "tensorrt": "nvidia.tensorrt:BACKEND",
 }
 _HOME = f"{__package__.rpartition('.')[0]}.backends"

@@ -45,17 +45,19 @@ def build_library(
     """
     device = tvm.cpu()
     data: Mapping[str, Sequence[Any]] = {}
+    options = tuple(result.options)
     if on_gpu(target):
-        from ..backends.nvidia.tvm_schedules import compiled
+        from ..backends.nvidia.tvm_schedules import compiled, graph_options
 
         device = cuda_device()
-        program = compiled(result.module, target, fuse)
+        options += graph_options()
+        program = compiled(result.module, target, fuse, whole_calls=bool(graph_options()))
     else:
         apart = embedded(result.module)
         split = with_own_arguments(split_branches(start_reductions(fuse(apart.module))))
         program, data = executable(split, at_level(split, target)), apart.data
     stage("linking")
-    export_library(program, library, result.options, data)
+    export_library(program, library, options, data)
     if result.taken:
         loaded = load_checked(str(library), device, runs_elsewhere)
         check_init(loaded, result.module, data)

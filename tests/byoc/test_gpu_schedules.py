@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
+import tvm_ffi
 from tvm import tirx
 
 from opinfo.analysis import Refusal
@@ -229,6 +230,30 @@ def test_a_thread_computes_several_windows(name: str, monkeypatch: pytest.Monkey
     sides = f"(T.int64({rows}), T.int64({columns}), T.int64(4)), "
     assert rule_of(func) == "windows" and f"_acc = T.sblock_alloc_buffer({sides}" in kernel.script()
     check(func, kernel)
+
+
+def nodes(root: Any, kind: Any) -> list[Any]:
+    out: list[Any] = []
+    tvm_ffi.structural_walk(root, (kind, out.append))
+    return out
+
+
+def test_reads_of_padded_windows_are_predicated() -> None:
+    """A condition with branches of its own would let each read wait for the one before."""
+    kernel = kernel_of(prim_func(depthwise, (1, 8, 8, 16), (3, 3, 16, 1)))
+    conditions = [node.condition for node in nodes(kernel.body, tirx.IfThenElse)]
+    assert conditions and not any(nodes(c, tirx.And) for c in conditions)
+    assert any(" & " in str(c) or "bitwise_and" in str(c) for c in conditions)
+
+
+def test_products_of_halves_that_a_convolution_sums_are_not_rounded() -> None:
+    """The result of an operator of its own is."""
+    kernel = kernel_of(prim_func(depthwise, (1, 4, 8, 16), (3, 3, 16, 1)))
+    products = {str(node.ty.dtype) for node in nodes(kernel.body, tirx.Mul)}
+    assert "float32" in products and "float16" not in products
+    shapes = ((64, 256), (64, 256))
+    kernel = kernel_of(prim_func(lambda e, x, y: e(op.sum(e(op.multiply(x, y)), [-1])), *shapes))
+    assert "float16" in {str(node.ty.dtype) for node in nodes(kernel.body, tirx.Mul)}
 
 
 def test_a_sum_before_windows_side_by_side_is_fused() -> None:

@@ -96,6 +96,16 @@ def test_sums_of_halves_are_rounded_once() -> None:
 
 
 @pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("name", ["group norm, channels last", "layer norm of images"])
+def test_what_rows_have_in_common_is_computed_once(name: str) -> None:
+    """The last kernel, over all elements, does not divide."""
+    _, _, build, shapes = CASES[name]
+    _, parts = split(build, *shapes)
+    slow = [[word for word in (" / ", "rsqrt") if word in part.func.script()] for part in parts]
+    assert slow[-1] == [] and "rsqrt" in slow[-2]
+
+
+@pytest.mark.usefixtures("small")
 def test_the_first_of_equal_maxima_is_chosen() -> None:
     func, parts = split(lambda e, x: e(op.argmax(x)), (64, 40))
     values = [np.zeros((64, 40))]
@@ -153,6 +163,16 @@ def test_reductions_that_fill_a_device_are_not_split() -> None:
     assert isinstance(split_kernels(prim_func(lambda e, x: e(op.sum(x)), (64, 40))), Refusal)
     _, parts = split(lambda e, x: e(op.max(x)), (8192, 2048))
     assert [int(e) for e in parts[0].writes[0].ty.shape] == [512]
+
+
+def test_sums_are_split_for_the_sake_of_what_follows() -> None:
+    """Blocks for 32 sums nearly fill a device; a norm by them reads and writes all of it again."""
+    shape = (32, 64, 56, 56)
+    sums = prim_func(lambda e, x: e(op.sum(x, [1, 2, 3])), shape)
+    assert isinstance(split_kernels(sums), Refusal)
+    _, parts = split(lambda e, x, w, b: e(nn.layer_norm(
+        x, w, b, axes=[1, 2, 3], epsilon=1e-5)), shape, shape[1:], shape[1:])  # fmt: skip
+    assert len(parts) == 5
 
 
 def test_parts_are_divisors_where_there_are_some() -> None:

@@ -40,6 +40,9 @@ N = tvm.tirx.Var("n", "int64")
 STUB = Path(__file__).parent / "nvidia_stub"
 OPTIONS = ("-O1", "-std=c++17", f"-I{STUB}", "-DOPINFO_DEVICE=kDLCPU")
 RUN = ("cublaslt", "cudnn")
+#: The module of each backend.
+HOMES = {"cublaslt": "products.cublaslt", "cudnn": "cudnn.cudnn", "cutlass": "products.cutlass",
+         "tensorrt": "tensorrt"}  # fmt: skip
 ALL = [(b, name) for b in RUN for name in CASES[b]]
 TOLERANCE = {"float32": 2e-5, "float16": 2e-3, "bfloat16": 1.6e-2}
 
@@ -48,7 +51,7 @@ def on_stub(name: str) -> Backend:
     """The backend over the stub's headers."""
     found = find(name)
     homes: list[Any] = [import_module(f"opinfo.byoc.backends.nvidia.{n}")
-                        for n in (name, "attention_object")]  # fmt: skip
+                        for n in (HOMES[name], "attention.attention_object")]  # fmt: skip
 
     def convert(regions: Any) -> Code:
         previous = [home.options for home in homes]
@@ -160,6 +163,14 @@ def test_half_precision_tells_where_it_rounds() -> None:
             assert told[f"products of {dtype} are added in float32, rounded at the end"] == n
 
 
+def test_float32_tells_where_it_may_be_filtered() -> None:
+    taken = compiled("cudnn").dispatched.taken
+    told = dict(zip(CASES["cudnn"], (t.rounds or "" for t in taken), strict=True))
+    may = {name for name, how in told.items() if "minimal filtering" in how}
+    assert {"conv", "NHWC", "NHWC HWIO", "batch at run time"} <= may
+    assert not may & {"strided, dilated", "grouped", "depthwise", "conv1d", "conv3d", "float16"}
+
+
 def _odd(emit: Any, rng: Any, x: Any) -> Any:
     return emit(nn.conv2d(x, const(rng, 8, 4, 3, 3), padding=(0, 1, 2, 1)))
 
@@ -263,7 +274,7 @@ def test_a_region_without_an_engine_raises_where_there_was_no_gpu() -> None:
 
 def sources(name: str) -> str:
     """The generated source of all cases, which are taken whole."""
-    home = import_module(f"opinfo.byoc.backends.nvidia.{name}")
+    home = import_module(f"opinfo.byoc.backends.nvidia.{HOMES[name]}")
     seen: list[str] = []
 
     def convert(regions: Any) -> Code:
@@ -288,7 +299,7 @@ def test_operands_of_cutlass_are_typed_and_aligned() -> None:
 
 
 def test_an_alignment_is_that_of_the_rows_in_memory() -> None:
-    read = import_module("opinfo.byoc.backends.nvidia.cutlass")._read
+    read = import_module("opinfo.byoc.backends.nvidia.products.cutlass")._read
     assert [read("float16", n) for n in (64, 36, 10)] == [8, 4, 2]
     assert [read("float32", n) for n in (64, 7)] == [1, 1]
 

@@ -20,8 +20,8 @@ from tvm import relax
 from opinfo.byoc.backend.backend import Code
 from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.backends.common import kept_object
-from opinfo.byoc.backends.nvidia import attention, attention_object
-from opinfo.byoc.backends.nvidia.attention import corner
+from opinfo.byoc.backends.nvidia.attention import attention, attention_object
+from opinfo.byoc.backends.nvidia.attention.sdpa_masks import corner
 from opinfo.byoc.codegen.toolchain import CompilerError
 from opinfo.byoc.compile import CompiledModule, compile_module
 from opinfo.byoc.dispatching.dispatch import dispatch

@@ -13,7 +13,7 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from opinfo.byoc.backends.common.region_source import headers
+from opinfo.byoc.backends.nvidia.libraries.source import library_headers
 from opinfo.byoc.backends.nvidia.tvm_schedules import GRAPHS, compiled
 from opinfo.byoc.prepare.fuse import fuse
 from opinfo.byoc.prepare.prepare import prepare
@@ -44,7 +44,7 @@ extern "C" int rooms() {
 
 def test_a_graph_has_a_workspace_of_its_own(tmp_path: Path) -> None:
     source, library = tmp_path / "rooms.cc", tmp_path / "rooms.so"
-    source.write_text(headers("opinfo.byoc.backends.nvidia", "runtime.hpp") + ROOMS)
+    source.write_text(library_headers(None) + ROOMS)
     folders = [f"-I{p}" for p in (STUB, *tvm_ffi.libinfo.include_paths())]
     runtime = tvm_ffi.libinfo.find_libtvm_ffi()
     subprocess.run(["g++", "-std=c++17", "-shared", "-fPIC", "-DOPINFO_DEVICE=kDLCPU", *folders,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from opinfo.byoc.backends.nvidia import locate
-from opinfo.byoc.backends.nvidia.locate import CudaLibrary
+from opinfo.byoc.backends.nvidia.libraries import locate
+from opinfo.byoc.backends.nvidia.libraries.locate import CudaLibrary
 
 
 @pytest.fixture

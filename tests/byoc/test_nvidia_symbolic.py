@@ -13,7 +13,7 @@ import tvm
 from tvm import relax, tirx
 
 from opinfo.byoc.backends.common.moved_axes import Strided
-from opinfo.byoc.backends.nvidia import attention
+from opinfo.byoc.backends.nvidia.attention import attention
 from opinfo.byoc.compile import CompiledModule, compile_module
 from opinfo.byoc.dispatching.dispatch import dispatch
 from opinfo.byoc.patterns.symbolic_extents import (

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from opinfo.byoc.backends.nvidia import cutlass
+from opinfo.byoc.backends.nvidia.products import cutlass
 from opinfo.byoc.process import trust
 from opinfo.byoc.process.folder import Folder
 

@@ -1,11 +1,11 @@
 """Single regions of models on a GPU, against torch: convolutions, products, attention.
 
-    python -m benchmarks.gpu_regions [--only PART ...] [--json FILE] [--page]
+    python -m benchmarks.gpu_regions [--only PART ...] [--json FILE] [--page] [--kernels]
 
 All cases are built into one library by `cudnn`, `cublaslt` and opinfo's own kernels, as in a model:
 weights are constants. Both sides are timed as CUDA graphs of many calls, in turns; torch has
 `cudnn.benchmark`, no tf32, channels last where the case has it, and the fastest of its ways. Rows
-are added to those in FILE.
+are added to those in FILE. `--kernels` prints what each side launches.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from tvm import relax
 from benchmarks.backends.nvidia import anywhere, library
 from benchmarks.backends.nvidia_run import LAST, channels_last, transposed
 from benchmarks.common.pages import PAGES, table
+from benchmarks.gpu.kernel_profile import profile
 from benchmarks.gpu.nvidia_attention import TORCH, apart, attention_in_torch, timed
 from opinfo.byoc.dispatching.dispatch import Dispatched, dispatch
 from opinfo.byoc.prepare.prepare import prepare
@@ -75,17 +76,21 @@ def built(chosen: Sequence[RegionCase], folder: Path) -> tuple[Any, Dispatched]:
     return relax.VirtualMachine(tvm.runtime.load_module(str(path)), gpu), dispatched
 
 
-def row_of(case: RegionCase, main: Callable[..., Any]) -> dict[str, Any]:
-    """Run, compare and time a case."""
+def row_of(case: RegionCase, main: Callable[..., Any], kernels: bool = False) -> dict[str, Any]:
+    """Run, compare and time a case; with ``kernels``, name what is launched."""
     dtype = TORCH.get(case.dtype, torch.float32)
     tensors = [torch.from_numpy(a).cuda().to(dtype) for a in case.arrays()]
     values = [tvm.runtime.from_dlpack(t) for t in tensors[: case.inputs]]
     with torch.backends.cudnn.flags(enabled=True, benchmark=False, allow_tf32=False):
         expected, calls = _in_torch(case, tensors)
     right = apart(torch.from_dlpack(main(*values)), expected)
-    ours, *theirs = timed([lambda: main(*values), *calls])
-    return {"apart": right, "right": right <= TOLERANCE[case.dtype], "us": ours,
-            "torch_us": min(theirs), "ratio": ours / min(theirs)}  # fmt: skip
+    ways = [lambda: main(*values), *calls]
+    ours, *theirs = timed(ways)
+    row = {"apart": right, "right": right <= TOLERANCE[case.dtype], "us": ours,
+           "torch_us": min(theirs), "ratio": ours / min(theirs), "torch_ways": theirs}  # fmt: skip
+    if kernels:
+        row["kernels"] = [profile(way, calls=3).kernels for way in ways]
+    return row
 
 
 def _in_torch(case: RegionCase, tensors: Sequence[Any]) -> tuple[Any, list[Callable[[], Any]]]:
@@ -131,6 +136,18 @@ def write(chosen: Sequence[RegionCase], rows: Sequence[dict[str, Any]]) -> Path:
     return path
 
 
+def _line(name: str, row: dict[str, Any]) -> str:
+    """What is printed of a case: its times, then the kernels of each side."""
+    if "error" in row:
+        return f"{name}: {row['error']}"
+    ways = " ".join(f"{us:.1f}" for us in row["torch_ways"])
+    lines = [f"{name}: {row['us']:.1f} us, torch {ways}, ratio {row['ratio']:.2f}, "
+             f"apart {row['apart']:.0e}{'' if row['right'] else ' WRONG'}"]  # fmt: skip
+    for side, kernels in enumerate(row.get("kernels", [])):
+        lines += [f"    {side} {us:8.1f} us  {k[:110]}" for k, _, us in kernels[:6]]
+    return "\n".join(lines)
+
+
 def _cells(case: RegionCase, row: dict[str, Any]) -> list[str]:
     names = [case.kind, case.name, case.dtype]
     if "error" in row:
@@ -145,6 +162,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", default=[], help="parts of names, as printed")
     parser.add_argument("--json", type=Path, help="where rows are kept")
     parser.add_argument("--page", action="store_true", help="write docs/results/gpu-regions.md")
+    parser.add_argument("--kernels", action="store_true", help="name what is launched")
     options = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)
     # There are more convolutions than in a model: all of them are to be timed.
@@ -168,11 +186,11 @@ def main() -> int:
         for number, name in enumerate(names):
             try:
                 with tvm_ffi.use_torch_stream(torch.cuda.stream(stream)), torch.no_grad():
-                    kept[name] = row_of(every[name], machine[f"case{number}"])
+                    kept[name] = row_of(every[name], machine[f"case{number}"], options.kernels)
             except Exception as error:  # reported; the other cases continue
                 kept[name] = {"error": f"{type(error).__name__}: {error}"[:600]}
                 traceback.print_exc(limit=4)
-            print(f"{name}: {kept[name]}", flush=True)
+            print(_line(name, kept[name]), flush=True)
     print(f"{time.perf_counter() - begun:.0f} s")
     if options.json is not None:
         options.json.write_text(json.dumps(kept, indent=1))

@@ -18,7 +18,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu.gpu_kernels import bandwidth, by_tvm, compiled, timed
+from benchmarks.gpu.gpu_kernels.kernel_builds import by_tvm, compiled
+from benchmarks.gpu.gpu_kernels.kernel_times import bandwidth, timed
 
 #: Columns and depth: the products of Llama 8B, and those joined.
 SIZES = ((4096, 4096), (6144, 4096), (28672, 4096), (4096, 14336), (14336, 4096))

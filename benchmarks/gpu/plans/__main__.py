@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from opinfo.byoc.backends.nvidia.locate import CUDART, CUDNN, CUDNN_FRONTEND, options
+from opinfo.byoc.backends.nvidia.libraries.locate import CUDART, CUDNN, CUDNN_FRONTEND, options
 
 
 def main() -> None:

@@ -14,10 +14,10 @@ from ...backend.region import Array, Call, Region, Tensor
 from ...patterns.pattern import Node, Pattern, PatternStep, one
 from ...patterns.symbolic_shapes import same_shape, spread, static
 from ..common.region_source import Constants, ints, literal, number
-from .dtypes import typed
-from .estimated_cost import conversion, cost
-from .locate import CUDART, TENSORRT, available, options
-from .source import GpuFunction, joined_source
+from .libraries.dtypes import typed
+from .libraries.estimated_cost import conversion, cost
+from .libraries.locate import CUDART, TENSORRT, available, options
+from .libraries.source import GpuFunction, joined_source, library_headers
 
 DTYPES = {"float32": "DataType::kFLOAT", "float16": "DataType::kHALF",
           "bfloat16": "DataType::kBF16"}  # fmt: skip
@@ -211,7 +211,8 @@ ANCHORS: dict[str, Callable[[LayerWriter, Call], str]] = {
 
 def source(regions: Sequence[Region]) -> tuple[str, Constants]:
     """The C++ of all regions, and its constants."""
-    return joined_source("tensorrt.hpp", regions, lambda frame: LayerWriter(frame).body())
+    heads = library_headers(__package__, "tensorrt.hpp")
+    return joined_source(heads, regions, lambda frame: LayerWriter(frame).body())
 
 
 def convert(regions: Sequence[Region]) -> Code:

@@ -8,6 +8,7 @@ After:  blockIdx.x, threadIdx.x over i, j, c; for r0, r1 in T.grid(…)
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -22,9 +23,15 @@ from ....analysis.blocks.blocks import Opaque, stages
 from ....analysis.support.progress import stage
 from ...codegen.loading.cuda_device import cuda_device
 from ...codegen.memory import UPPER, planning, unbounded
+from ...codegen.partition import attached
 from ...prepare.raise_ops import raise_ops
+from .graphs.early_launch import PIPELINE, with_early_launch
+from .graphs.graph_code import graph_code
+from .graphs.whole_call import BY_SHAPE
+from .graphs.whole_calls import with_whole_calls
 from .grouped_weights.gemv_kernel import packed_scheduled
 from .grouped_weights.packed_products import fuse_packed, turn_products
+from .libraries.locate import CUDART, options
 from .nvrtc.exact_math import exact_math
 from .nvrtc.kernel_headers import kernel_headers
 from .passes.fast_functions import with_fast_functions
@@ -38,8 +45,8 @@ from .schedules.gpu_schedule import DONE, directly_scheduled, gpu_scheduled
 SCANS = ("relax.cumsum", "relax.cumprod", "relax.sort", "relax.argsort", "relax.topk")
 #: TVM's switch for CUDA graphs.
 GRAPHS = "relax.backend.use_cuda_graph"
-#: The attribute with the symbolic dimensions for whose values TVM captures a CUDA graph each.
-BY_SHAPE = "relax.rewrite_cuda_graph.capture_symbolic_vars"
+#: Whether small kernels are launched before the previous one is complete.
+LAUNCH_EARLY = False
 
 
 def gpu(target: Any) -> Any:
@@ -50,12 +57,21 @@ def gpu(target: Any) -> Any:
     return tvm.target.Target(target)
 
 
-def compiled(mod: Any, target: Any, fuse: Callable[[Any], Any]) -> Any:
+def compiled(
+    mod: Any, target: Any, fuse: Callable[[Any], Any], whole_calls: bool = False
+) -> Any:  # fmt: skip
     """An executable of a dispatched module.
 
     It does not use TVM's default pipeline, which would fuse scheduled PrimFuncs. What has static
     shapes is launched as CUDA graphs, unless the current `tvm.transform.PassContext` sets
     ``relax.backend.use_cuda_graph`` to False.
+
+    Args:
+        mod: The module, with the code of its regions.
+        target: The target of TVM.
+        fuse: Fuses operators.
+        whole_calls: Functions are one graph, if they can be. This adds C++, which is compiled with
+            `graph_options` when the executable is exported.
     """
     target = gpu(target)
     stage("scheduling")
@@ -68,11 +84,36 @@ def compiled(mod: Any, target: Any, fuse: Callable[[Any], Any]) -> Any:
     fused = fuse_rows(fuse_packed(fuse(turn_products(mod))))
     fused = split_reductions(with_constant_layouts(fused))
     lowered = scheduled(views(fused), target)
-    lower = [*pipeline.dataflow_lower_passes(target), *pipeline.finalize_passes(target)]
+    if LAUNCH_EARLY:
+        lowered = launched_early(lowered, target)
     lowered = captured_by_shape(unbounded(lowered))
     stage("compiling kernels")
     with planning(lowered), graphs(), exact_math(), kernel_headers(), target:
-        return tvm.compile(lowered, target=target, relax_pipeline=tvm.transform.Sequential(lower))
+        if whole_calls and tvm.transform.PassContext.current().config[GRAPHS]:
+            lowered = attached(lowered, [graph_code()])
+            finalize = with_graphs(lowered, pipeline.finalize_passes(target))
+        else:
+            finalize = pipeline.finalize_passes(target)
+        passes = [*pipeline.dataflow_lower_passes(target), *finalize]
+        relax_pipeline = tvm.transform.Sequential(passes)
+        return tvm.compile(lowered, target, relax_pipeline=relax_pipeline, tir_pipeline=PIPELINE)
+
+
+@functools.cache
+def graph_options() -> tuple[str, ...]:
+    """The options of the C++ that launches graphs; none if CUDA's headers are not installed."""
+    return () if CUDART.missing() else options(CUDART)
+
+
+def with_graphs(mod: Any, passes: Sequence[Any]) -> list[Any]:
+    """TVM's passes, with whole calls as graphs where they capture parts of calls."""
+    codes = (mod.attrs or {}).get("external_mods", ())
+    kernels = [str(name) for code in codes for name in code["get_func_names"]()]
+    whole = tvm.transform.module_pass(lambda m, _: with_whole_calls(m, kernels), opt_level=0)
+    captured = [p.info.name == "RewriteCUDAGraph" for p in passes]
+    if sum(captured) != 1:
+        raise RuntimeError(f"TVM captures graphs in {sum(captured)} passes, expected 1")
+    return [whole if c else p for c, p in zip(captured, passes, strict=True)]
 
 
 def captured_by_shape(mod: Any) -> Any:
@@ -129,6 +170,15 @@ def scheduled(mod: Any, target: Any) -> Any:
         if _waits(func):
             out.update_func(gvar, _scheduled(func, target))
     _refuse([g for g, f in out.functions_items() if _waits(f)])
+    return out
+
+
+def launched_early(mod: Any, target: Any) -> Any:
+    """The module with small kernels that are launched before the previous one is complete."""
+    out = mod.clone()
+    for gvar, func in mod.functions_items():
+        if isinstance(func, tirx.PrimFunc) and func.attrs.get(DONE, False):
+            out.update_func(gvar, with_early_launch(func, target))
     return out
 
 

@@ -101,27 +101,36 @@ inline cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
   best[0].algo.name = 0, best[1].algo.name = 1;
   return fits ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
+inline void stub_matmul(const cublasLtMatmulDescOpaque_t& d, float scale, const void* A,
+                        const cublasLtMatrixLayoutOpaque_t& a, const void* B,
+                        const cublasLtMatrixLayoutOpaque_t& b, float more, const void* C,
+                        const cublasLtMatrixLayoutOpaque_t& c, void* D,
+                        const cublasLtMatrixLayoutOpaque_t& out) {
+  const int64_t sum = d.a ? a.rows : a.cols;
+  for (int64_t g = 0; g < out.batch; ++g)
+    for (int64_t j = 0; j < out.cols; ++j)
+      for (int64_t i = 0; i < out.rows; ++i) {
+        float x = 0;
+        for (int64_t k = 0; k < sum; ++k)
+          x += stub::read(A, g * a.stride + (d.a ? k + i * a.ld : i + k * a.ld), a.type) *
+               stub::read(B, g * b.stride + (d.b ? j + k * b.ld : k + j * b.ld), b.type);
+        x *= scale;
+        if (more != 0) x += more * stub::read(C, g * c.stride + i + j * c.ld, c.type);
+        if (d.epilogue & 4) x += stub::read(d.bias, i, d.bias_type);
+        if (d.epilogue & 2) x = x > 0 ? x : 0;
+        if (d.epilogue & 32)
+          x = 0.5f * x * (1 + std::tanh(0.7978845608f * (x + 0.044715f * x * x * x)));
+        stub::write(D, g * out.stride + i + j * out.ld, out.type, x);
+      }
+}
 inline cublasStatus_t cublasLtMatmul(
     cublasLtHandle_t, cublasLtMatmulDesc_t d, const void* alpha, const void* A,
     cublasLtMatrixLayout_t a, const void* B, cublasLtMatrixLayout_t b, const void* beta,
     const void* C, cublasLtMatrixLayout_t c, void* D, cublasLtMatrixLayout_t out,
-    const cublasLtMatmulAlgo_t*, void*, size_t, cudaStream_t) {
+    const cublasLtMatmulAlgo_t*, void*, size_t, cudaStream_t stream) {
   const float scale = *static_cast<const float*>(alpha), more = *static_cast<const float*>(beta);
-  const int64_t sum = d->a ? a->rows : a->cols;
-  for (int64_t g = 0; g < out->batch; ++g)
-    for (int64_t j = 0; j < out->cols; ++j)
-      for (int64_t i = 0; i < out->rows; ++i) {
-        float x = 0;
-        for (int64_t k = 0; k < sum; ++k)
-          x += stub::read(A, g * a->stride + (d->a ? k + i * a->ld : i + k * a->ld), a->type) *
-               stub::read(B, g * b->stride + (d->b ? j + k * b->ld : k + j * b->ld), b->type);
-        x *= scale;
-        if (more != 0) x += more * stub::read(C, g * c->stride + i + j * c->ld, c->type);
-        if (d->epilogue & 4) x += stub::read(d->bias, i, d->bias_type);
-        if (d->epilogue & 2) x = x > 0 ? x : 0;
-        if (d->epilogue & 32)
-          x = 0.5f * x * (1 + std::tanh(0.7978845608f * (x + 0.044715f * x * x * x)));
-        stub::write(D, g * out->stride + i + j * out->ld, out->type, x);
-      }
+  stub::submit(stream, [=, d = *d, a = *a, b = *b, c = *c, out = *out] {
+    stub_matmul(d, scale, A, a, B, b, more, C, c, D, out);
+  });
   return CUBLAS_STATUS_SUCCESS;
 }

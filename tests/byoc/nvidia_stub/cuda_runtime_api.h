@@ -14,73 +14,60 @@ inline const char* cudaGetErrorString(cudaError_t) { return "an error of the stu
 inline cudaError_t cudaGetDevice(int* device) { return *device = 0; }
 inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }
 using cudaEvent_t = int*;
+namespace stub {
+inline float elapsed = 1.0f;  // milliseconds between events
+}
 inline cudaError_t cudaEventCreate(cudaEvent_t*) { return cudaSuccess; }
+enum { cudaEventDisableTiming = 2 };
+inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  static int some;
+  *event = &some;
+  return cudaSuccess;
+}
 inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
 inline cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
 inline cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
 inline cudaError_t cudaEventElapsedTime(float* time, cudaEvent_t, cudaEvent_t) {
-  *time = 1.0f;
+  *time = stub::elapsed;
   return cudaSuccess;
 }
+namespace stub {
+inline int waits = 0, synchronised = 0, copies = 0;
+}
 enum { cudaStreamNonBlocking = 1 };
-inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t*, unsigned) { return cudaSuccess; }
-inline cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
+inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  *stream = new int(0);
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  delete static_cast<int*>(stream);
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long* id) {
+  *id = reinterpret_cast<uintptr_t>(stream);
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) {
+  ++stub::waits;
+  return cudaSuccess;
+}
 inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
-inline cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+inline cudaError_t cudaDeviceSynchronize() {
+  ++stub::synchronised;
+  return cudaSuccess;
+}
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 struct cudaDeviceProp {
   char name[256] = "stub";
   int major = 9, minor = 0, multiProcessorCount = 1;
 };
 inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp*, int) { return cudaSuccess; }
-// A test says which graph is being captured; 0 is none.
-enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone, cudaStreamCaptureStatusActive };
-enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal,
-                             cudaStreamCaptureModeRelaxed };
-namespace stub {
-inline unsigned long long captured = 0;
-inline cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
-}  // namespace stub
-inline cudaError_t cudaStreamGetCaptureInfo(cudaStream_t, cudaStreamCaptureStatus* status,
-                                            unsigned long long* id) {
-  *status = stub::captured ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
-  *id = stub::captured;
-  return cudaSuccess;
-}
-inline cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
-  std::swap(*mode, stub::mode);
-  return cudaSuccess;
-}
-
-// What is launched during a capture does not run, nor does a captured graph.
-using cudaGraph_t = int*;
-using cudaGraphExec_t = int*;
-namespace stub {
-inline bool recording = false;
-}
-inline cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
-  stub::recording = true;
-  return cudaSuccess;
-}
-inline cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t* graph) {
-  stub::recording = false;
-  *graph = new int(0);
-  return cudaSuccess;
-}
-inline cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  delete graph;
-  return cudaSuccess;
-}
-inline cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t*, cudaGraph_t,
-                                                 unsigned long long) {
-  return cudaSuccess;
-}
-inline cudaError_t cudaGraphLaunch(cudaGraphExec_t, cudaStream_t) { return cudaSuccess; }
-inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t) { return cudaSuccess; }
+#define CUDART_VERSION 13000
+#include "cuda_graph_stub.h"
 
 template <typename T>
 cudaError_t cudaMalloc(T** p, size_t n) {
-  if (stub::captured && stub::mode != cudaStreamCaptureModeRelaxed) return 900;
+  if ((stub::captured || stub::recording) && stub::mode != cudaStreamCaptureModeRelaxed) return 900;
   *p = static_cast<T*>(std::malloc(n));
   return cudaSuccess;
 }
@@ -96,9 +83,9 @@ inline cudaError_t cudaMemcpy(void* to, const void* from, size_t n, int) {
   std::memcpy(to, from, n);
   return cudaSuccess;
 }
-inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t n, int, cudaStream_t) {
-  std::memcpy(to, from, n);
-  return cudaSuccess;
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t n, int, cudaStream_t stream) {
+  ++stub::copies;
+  return stub::submit(stream, [=] { std::memcpy(to, from, n); }, cudaGraphNodeTypeMemcpy);
 }
 
 namespace stub {

@@ -24,6 +24,8 @@ enum cudnnBackendHeurMode_t { CUDNN_HEUR_MODE_FALLBACK = 2, CUDNN_HEUR_MODE_A = 
 enum cudnnBackendKnobType_t { CUDNN_KNOB_TYPE_SPLIT_K = 0, CUDNN_KNOB_TYPE_COUNTS = 46 };
 enum cudnnBackendNumericalNote_t {
   CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_WINOGRAD = 5,
+  CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6,
+  CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13,
   CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP = 9, CUDNN_NUMERICAL_NOTE_TYPE_COUNT = 10
 };
 enum cudnnPointwiseMode_t {
@@ -50,7 +52,8 @@ enum cudnnBackendAttributeName_t {
   CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, CUDNN_ATTR_OPERATION_POINTWISE_XDESC,
   CUDNN_ATTR_OPERATION_POINTWISE_BDESC, CUDNN_ATTR_OPERATION_POINTWISE_YDESC,
   CUDNN_ATTR_OPERATION_POINTWISE_ALPHA1, CUDNN_ATTR_OPERATION_POINTWISE_ALPHA2,
-  CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT,
+  CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_ATTR_OPERATIONGRAPH_OPS,
+  CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT,
   CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_ATTR_TENSOR_STRIDES,
   CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS,
   CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_ATTR_VARIANT_PACK_WORKSPACE,
@@ -92,6 +95,9 @@ inline bool elementwise = true;    // graphs without a convolution
 inline int most_operations = 99;   // that a plan with a convolution runs
 inline std::atomic<int> executed{0};
 inline std::atomic<int> planned{0};
+inline int first_named = 0;        // the first engine that heuristics name
+inline float filter_time = 1.0f;   // of the engine with Winograd, relative to the others
+inline float filter_error = 0.0f;  // of its results, relative to their value
 constexpr int64_t refused_channels = 13;  // no engine has so many
 }  // namespace stub
 
@@ -130,6 +136,7 @@ inline cudnnBackendAttributeType_t stub_attribute_type(cudnnBackendAttributeName
     case CUDNN_ATTR_TENSOR_STRIDES:
     case CUDNN_ATTR_TENSOR_UNIQUE_ID:
     case CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS:
+    case CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT:
     case CUDNN_ATTR_ENGINE_GLOBAL_INDEX: return CUDNN_TYPE_INT64;
     default: return CUDNN_TYPE_BACKEND_DESCRIPTOR;
   }
@@ -233,7 +240,8 @@ void stub_products(const stubTensor& image, const stubTensor& w, const stubTenso
   });
 }
 
-inline void stub_convolve(const stubDescriptor& op, stubMemory& memory) {
+// The results are multiplied by a factor.
+inline void stub_convolve(const stubDescriptor& op, stubMemory& memory, float factor) {
   const bool back = op.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR;
   auto [X, x] = memory.of(op.at(back ? CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX
                                      : CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X));
@@ -253,7 +261,8 @@ inline void stub_convolve(const stubDescriptor& op, stubMemory& memory) {
     sums[back ? image : result] += stub::read(from, back ? result : image, from_type) *
                                    stub::read(weights, weight, weight_type);
   });
-  for (int64_t k = 0; k < count; ++k) stub::write(back ? X : Y, k, to.type, sums[k]);
+  for (int64_t k = 0; k < count; ++k)
+    stub::write(back ? X : Y, k, to.type, factor * sums[k]);
 }
 
 inline float stub_pointwise(const stubDescriptor& mode, float x, float b) {
@@ -347,7 +356,7 @@ inline cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t raw,
       auto* engine = new stubDescriptor{CUDNN_BACKEND_ENGINE_DESCRIPTOR, true};
       engine->values[CUDNN_ATTR_ENGINE_OPERATION_GRAPH] =
           d->values[CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH];
-      const int64_t number = fallback ? 2 : std::min<int64_t>(k, 2);
+      const int64_t number = fallback ? 2 : std::min<int64_t>(k + stub::first_named, 2);
       const char* bytes = reinterpret_cast<const char*>(&number);
       engine->values[CUDNN_ATTR_ENGINE_GLOBAL_INDEX].assign(bytes, bytes + 8);
       auto* const kept = reinterpret_cast<const char*>(&engine);
@@ -374,6 +383,9 @@ inline cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t raw,
     notes[0] = CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP;
     notes[1] = number == 0 ? CUDNN_NUMERICAL_NOTE_WINOGRAD : CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
     *count = number == 2 ? 1 : 2;
+  } else if (name == CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT) {
+    *static_cast<int64_t*>(out) = 3;
+    *count = 1;
   } else if (name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE) {
     *static_cast<int64_t*>(out) = 64;
     *count = 1;
@@ -397,6 +409,9 @@ inline cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t
   if (static_cast<int>(operations.size()) > stub::most_operations &&
       stub_is_convolution(*operations[0]))
     return CUDNN_STATUS_NOT_SUPPORTED;
+  const bool filters = engine.one<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX) == 0 &&
+                       stub_is_convolution(*operations[0]);
+  stub::elapsed = filters ? stub::filter_time : 1.0f;
   if (stub::recording) return CUDNN_STATUS_SUCCESS;
   const auto ids = pack.all<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
   const auto addresses = pack.all<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
@@ -404,6 +419,7 @@ inline cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t
   for (size_t k = 0; k < ids.size(); ++k) memory.given[ids[k]] = addresses[k];
   ++stub::executed;
   for (const stubDescriptor* op : operations)
-    stub_is_convolution(*op) ? stub_convolve(*op, memory) : stub_map(*op, memory);
+    stub_is_convolution(*op) ? stub_convolve(*op, memory, filters ? 1.0f + stub::filter_error : 1.0f)
+                             : stub_map(*op, memory);
   return CUDNN_STATUS_SUCCESS;
 }

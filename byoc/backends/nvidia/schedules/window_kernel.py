@@ -15,6 +15,7 @@ no weights to share, and are faster with a thread for each result.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import tvm
@@ -316,7 +317,7 @@ class _Reads:
         if is_choice(choice) and lane not in mentions(choice.args[0]):
             condition, *branches = items(choice.args)
             filled = [self.filled(register, b, var) for b in branches]
-            body = tirx.IfThenElse(condition, *filled)
+            body = tirx.IfThenElse(at_once(condition), *filled)
         else:
             body = self.filled(register, expr, var)
         statements.append(unrolled("q", count, lambda q: substitute(body, values((var, q)))))
@@ -329,6 +330,22 @@ class _Reads:
         self.kernel.buffers += lanes.registers
         each = unrolled("u", self.width, lambda u: substitute(one, values((lane, u))))
         return seq([*lanes.statements(), each])
+
+
+def at_once(condition: Any) -> Any:
+    """The condition without branches of its own, so that a load under it is predicated."""
+    parts = conjuncts(condition)
+    if len(parts) == 1:
+        return condition
+    bits = [tirx.Cast("int32", part) for part in parts]
+    return tirx.NE(reduce(tirx.bitwise_and, bits), tirx.const(0, "int32"))
+
+
+def conjuncts(condition: Any) -> list[Any]:
+    """The conditions that all have to hold."""
+    if isinstance(condition, tirx.And):
+        return [*conjuncts(condition.a), *conjuncts(condition.b)]
+    return [condition]
 
 
 def is_choice(expr: Any) -> bool:

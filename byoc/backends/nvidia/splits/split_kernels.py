@@ -1,9 +1,9 @@
 """A PrimFunc as several, between which the parts of divided reductions are kept.
 
-Before: f(x, y):     s += x[i];  y[i] = x[i] / s
+Before: f(x, y):     s += x[i];  y[i] = x[i] - s / n
 After:  f0(x, part): part[p] += x[p * m + t]
-        f1(part, s): s += part[p]
-        f2(x, s, y): y[i] = x[i] / s
+        f1(part, m): s += part[p];  m = s / n
+        f2(x, m, y): y[i] = x[i] - m
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from ..schedules.program.gpu_program import (
     product,
     read_program,
 )
+from .row_values import row_values
 from .split_blocks import split_blocks
 from .split_plan import split_plan
 
@@ -97,14 +98,18 @@ class _Splitter:
         for step in self.program.steps:
             if step.reduced:
                 reductions[step.stage.realize] = step
-        divided = 0
+        totals = NodeDict[None]()  # of divided reductions
         for stmt, stage in zip(stmts, stages, strict=True):
             reduction = reductions.get(stage.realize)
             plan = None if reduction is None else split_plan(self.program, reduction)
-            if reduction is None or plan is None:
-                self.add(stmt, kept=reduction is not None)
+            if reduction is None:
+                self.add_step(stmt, totals)
                 continue
-            divided += 1
+            if plan is None:
+                self.add(stmt, kept=True)
+                continue
+            for update in reduction.updates:
+                totals[update.buffer] = None
             blocks = split_blocks(reduction, plan)
             self.add(blocks.first, kept=True)
             second = blocks.second
@@ -112,8 +117,21 @@ class _Splitter:
             self.add(first, kept=True)
             for other in others:
                 self.add(other, kept=False)
-        if not divided:
+        if not totals.items():
             raise NoGpuSchedule("one block of threads does for each reduction")
+
+    def add_step(self, stmt: Any, totals: NodeDict[None]) -> None:
+        """Add what is no reduction; what it computes from totals alone goes to their kernel."""
+        self.add(stmt, kept=False)
+        own = self.nests[-1]
+        steps = row_values(_Block(stmt).block, own.step.spatial, totals)
+        if steps is None:
+            return
+        self.nests.pop()
+        for values in steps[0]:
+            self.add(values, kept=False)
+            self.targets[-1].append(self.nests[-1])
+        self.add(steps[1], kept=False)
 
     def add(self, stmt: Any, kept: bool) -> None:
         block: Any = _Block(stmt)

@@ -26,8 +26,9 @@ from ..schedules.program.gpu_program import (
 )
 from ..schedules.program.merged_axes import bound
 
-#: Bytes that the memory of a GPU, a block of threads, and a block of columns read in a microsecond.
-MEMORY, BLOCK, COLUMNS = 3e6, 6e4, 4e4
+#: Bytes that the memory of a GPU, a block of threads, and a block of columns move in a microsecond:
+#: a block of columns is for 32 bytes of a row.
+MEMORY, BLOCK, COLUMNS = 3e6, 6e4, 1.8e4
 #: Microseconds that one more kernel of a CUDA graph costs, and what must be gained by it.
 LAUNCH, GAIN = 2.0, 1.15
 #: Bytes that are read together: shorter runs of rows waste the rest.
@@ -67,10 +68,11 @@ def split_plan(program: GpuProgram, step: LoopStep) -> SplitPlan | None:
     terms, rows = product(extents(step.reduced)), product(extents(step.spatial))
     inner = _contiguous(step, steps)
     kept = _across(step, steps, inner, size)
-    whole = terms * rows * size / MEMORY
     lanes = not inner or bool(kept)
-    now = _now(rows, terms, inner, lanes, size, bool(kept))
-    if now < GAIN * (whole + LAUNCH):
+    after = _after(program, step, terms * rows, size)
+    total = terms * rows * size + after
+    now = _now(rows, total, inner, lanes, size, bool(kept))
+    if now < GAIN * (total / MEMORY + (2 if after else 1) * LAUNCH):
         return None
     across = product(extents(kept))
     digits = _digits(step, steps, kept, _parts(rows * across, terms // across, lanes, size))
@@ -129,11 +131,21 @@ def _across(
     return tuple(inner) if inner and run * size < RUN and run in spatial else ()
 
 
+def _after(program: GpuProgram, step: LoopStep, terms: int, size: int) -> int:
+    """Bytes that steps with results for all terms move, as the normalisation after the sums does.
+
+    In one kernel they have no more blocks than the reduction.
+    """
+    results = [u.buffer for s in program.steps
+               if not s.reduced and product(extents(s.spatial)) >= terms
+               for u in s.updates if u.buffer in program.params]  # fmt: skip
+    return sum(terms * (size + itemsize(buffer)) for buffer in results)
+
+
 def _now(
-    rows: int, terms: int, inner: Sequence[Axis], lanes: bool, size: int, wasteful: bool
+    rows: int, total: int, inner: Sequence[Axis], lanes: bool, size: int, wasteful: bool
 ) -> float:
-    """Microseconds of one kernel."""
-    total = rows * terms * size
+    """Microseconds of one kernel that moves ``total`` bytes."""
     rate = max(1, rows * size // 32) * COLUMNS if lanes and not wasteful else rows * BLOCK
     waste = 2 * RUN / (product(extents(inner)) * size) if wasteful else 1.0
     return max(total / MEMORY, total / rate) * max(1.0, waste)

@@ -25,7 +25,8 @@ from .merged_axes import bound
 class Combiner:
     """A reduction as ``combine(accumulator, term)``, which may be reassociated.
 
-    ``dtype`` is the accumulator's: sums of half-precision terms are accumulated in float32.
+    ``dtype`` is the accumulator's: sums of half-precision terms are accumulated in float32. If the
+    operator also multiplies them, their product is in float32, too.
     """
 
     kind: Any
@@ -91,12 +92,20 @@ def combiner(update: Update) -> Combiner:
         for own, term in ((value.a, value.b), (value.b, value.a)):
             if isinstance(own, tvm.ir.TensorLoad) and own.source.same_as(update.buffer):
                 _check_init(kind, update)
-                return Combiner(kind, term, _accumulator(kind, str(update.buffer.ty.dtype)))
+                dtype = _accumulator(kind, str(update.buffer.ty.dtype))
+                return Combiner(kind, _widened(term, dtype), dtype)
     raise NoGpuSchedule("a reduction may not be associative")
 
 
 def _accumulator(kind: Any, dtype: str) -> str:
     return "float32" if kind is tirx.Add and dtype in ("float16", "bfloat16") else dtype
+
+
+def _widened(term: Any, dtype: str) -> Any:
+    """The term with a product in the accumulator's type, in which products of halves are exact."""
+    if isinstance(term, tirx.Mul) and str(term.ty.dtype) != dtype == "float32":
+        return tirx.Mul(as_dtype(term.a, dtype), as_dtype(term.b, dtype))
+    return term
 
 
 def _check_init(kind: Any, update: Update) -> None:

@@ -1,0 +1,1 @@
+"""Kernels that are left to TVM on a GPU: opinfo's schedules, TVM's rules, and torch."""

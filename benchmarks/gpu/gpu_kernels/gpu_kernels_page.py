@@ -1,0 +1,77 @@
+"""The page of kernels on a GPU: docs/results/gpu-kernels.md."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common.pages import PAGES, table
+
+from .gpu_kernel_cases import MIB
+
+HEAD = """# Kernels on a GPU
+
+Written by `python -m benchmarks.gpu_kernels --page`: microseconds of a call with opinfo's
+schedules, with TVM's own rules, and in eager torch, all in CUDA graphs. **Limit** is the time that
+the device's memory needs to read each input and write each output once, relative to opinfo's, at
+the bandwidth of a copy of 256 MiB in the same run ({copy:.0f} GB/s); above 100 % where a part of it
+stays in the cache. **Apart** is the largest difference from torch in float32, relative to the
+largest value.
+
+**Kernels** is how many opinfo's schedule launches; **symbolic** rows have a number of rows that is
+known at run time only.
+
+{large}
+
+{device}. Geometric means of the times: {tvm:.2f} x TVM on {tvms}, {torch:.2f} x torch on {torchs}.
+"""
+COLUMNS = ("kind", "kernel", "dtype", "MiB", "kernels", "opinfo", "TVM", "torch", "limit", "apart")
+#: Bytes of large kernels, and the share of the bandwidth that they should have.
+LARGE, SHARE = 16 * MIB, 0.8
+
+
+def write(rows: Sequence[dict[str, Any]], device: str) -> Path:
+    """Write the page of some rows that were measured on a device; return its path."""
+    timed = [r for r in rows if "opinfo" in r]
+    means = {way: _mean([r["opinfo"] / r[way] for r in timed if way in r])
+             for way in ("tvm", "torch")}  # fmt: skip
+    first = timed[0]
+    copy = first["bytes"] / first["opinfo"] / first["share"] / 1e3
+    head = HEAD.format(copy=copy, device=device, large=_large(timed),
+                       tvm=means["tvm"], torch=means["torch"],
+                       tvms=sum("tvm" in r for r in timed),
+                       torchs=sum("torch" in r for r in timed))  # fmt: skip
+    path = PAGES / "gpu-kernels.md"
+    kinds = list(dict.fromkeys(r["kind"] for r in rows))
+    cells = [_cells(r) for r in sorted(rows, key=lambda r: kinds.index(r["kind"]))]
+    path.write_text(f"{head}\n{table(COLUMNS, cells)}\n", encoding="utf-8")
+    return path
+
+
+def _large(rows: Sequence[dict[str, Any]]) -> str:
+    """How many large kernels of each kind have the share, and which are slower than TVM's."""
+    out = []
+    for kind in dict.fromkeys(r["kind"] for r in rows):
+        shares = [r["share"] for r in rows if r["kind"] == kind and r["bytes"] >= LARGE]
+        if shares:
+            out.append(f"{kind} {sum(s >= SHARE for s in shares)} of {len(shares)}")
+    slower = [f"{r['name']} {r['dtype']} ({r['opinfo'] / r['tvm']:.2f} x)" for r in rows
+              if "tvm" in r and r["opinfo"] > 1.02 * r["tvm"]]  # fmt: skip
+    which = ", ".join(slower) or "none"
+    return (f"At {SHARE:.0%} of the limit or more, of kernels with {LARGE // MIB} MiB and more: "
+            f"{', '.join(out)}. Slower than TVM's by more than 2 %: {which}.")  # fmt: skip
+
+
+def _mean(ratios: Sequence[float]) -> float:
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    name = f"{row['name']} {'x'.join(map(str, row['shape']))}"
+    times = [f"{row[way]:.1f}" if way in row else "" for way in ("opinfo", "tvm", "torch")]
+    share = f"{row['share']:.0%}" if "share" in row else ""
+    apart = f"{row['opinfo_error']:.0e}" if "opinfo_error" in row else ""
+    size, count = f"{row['bytes'] / MIB:.1f}", str(row.get("kernels", 1))
+    return [row["kind"], name, row["dtype"], size, count, *times, share, apart]

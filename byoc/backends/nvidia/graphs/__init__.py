@@ -1,0 +1,1 @@
+"""Calls of whole models as CUDA graphs."""

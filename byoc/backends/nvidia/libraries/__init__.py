@@ -1,0 +1,1 @@
+"""What the backends of NVIDIA's libraries share."""

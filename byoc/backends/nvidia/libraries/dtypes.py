@@ -1,0 +1,28 @@
+"""Dtypes of tensors, and their codes in CUDA and DLPack."""
+
+from __future__ import annotations
+
+from ....patterns.pattern import Condition, Node
+
+#: DLPack's code and bits.
+DLPACK = {"float32": (2, 32), "float16": (2, 16), "bfloat16": (4, 16)}
+HALVES = ("float16", "bfloat16")
+CUDA = {"float32": "CUDA_R_32F", "float16": "CUDA_R_16F", "bfloat16": "CUDA_R_16BF"}
+
+
+def typed(node: Node) -> str | None:
+    """All tensors of the op have one dtype, which the libraries support."""
+    dtypes = sorted({v.dtype for v in node.tensors})
+    if len(dtypes) > 1 or dtypes[0] not in DLPACK:
+        return f"the dtypes are {', '.join(dtypes)}, expected one of {', '.join(DLPACK)}"
+    return None
+
+
+def of(dtype: str) -> Condition:
+    """Return a condition: all tensors have this dtype."""
+
+    def check(node: Node) -> str | None:
+        found = sorted({v.dtype for v in node.tensors})
+        return None if found == [dtype] else f"the dtypes are {', '.join(found)}, expected {dtype}"
+
+    return check

@@ -1,0 +1,71 @@
+"""NVIDIA cuBLASLt: products of matrices with bias, residual and activation in the epilogue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ....backend.backend import Backend, Code
+from ....backend.region import Region, Tensor
+from ...common.region_source import Constants, number
+from ..grouped_weights.unpacked import unpacked
+from ..libraries.dtypes import CUDA
+from ..libraries.estimated_cost import conversion, cost
+from ..libraries.locate import CUBLASLT, CUDART, available, options
+from ..libraries.source import GpuFunction, joined_source, library_headers
+from .gemm import PRODUCTS, gemm
+from .product_patterns import as_half, patterns
+
+#: Its GELU is the tanh approximation.
+EPILOGUES = {None: "DEFAULT", "relax.nn.relu": "RELU", "relax.nn.gelu_tanh": "GELU"}
+LIBRARIES = (CUBLASLT, CUDART)
+
+
+def source(regions: Sequence[Region]) -> tuple[str, Constants]:
+    """The C++ of all regions, and its constants."""
+    return joined_source(library_headers(__package__, "cublaslt.hpp"), regions, _body)
+
+
+def convert(regions: Sequence[Region]) -> Code:
+    """The C++ of all regions of a model."""
+    text, constants = source(regions)
+    rounds = tuple((r.symbol, how) for r in regions for how in gemm(r).rounds)
+    symbols = tuple(r.symbol for r in regions)
+    return Code(text, symbols, constants.named(symbols[0]), options(*LIBRARIES), rounds)
+
+
+def _body(frame: GpuFunction) -> list[str]:
+    """C++ that fills a ``Gemm``; ``result`` is the dtype of the result and of the residual."""
+    product = gemm(frame.region)
+    body = ["Gemm g;", f"g.type = {CUDA[product.a.dtype]};",
+            f"g.result = {CUDA[frame.region.result.dtype]};",
+            f"g.a = {frame.view(product.a)};", f"g.b = {frame.view(product.b)};",
+            f"g.d = {frame.view(frame.region.result)};"]  # fmt: skip
+    body += [f"g.turned_{x} = true;" for x, t in zip("ab", product.turned, strict=True) if t]
+    body += ["g.merge = true;"] * product.merge
+    if product.alpha != 1.0:
+        body.append(f"g.alpha = {number(product.alpha)};")
+    if product.bias is not None:
+        body.append(f"g.bias = {_added(frame, product.bias)};")
+    if product.residual is not None:
+        body.append(f"g.residual = {_added(frame, product.residual)};")
+    how = EPILOGUES[product.activation]
+    if product.bias is not None:
+        how = "BIAS" if how == "DEFAULT" else f"{how}_BIAS"
+    return [*body, f"g.epilogue = CUBLASLT_EPILOGUE_{how};", "return matmul(c, g);"]
+
+
+def _added(frame: GpuFunction, term: Tensor) -> str:
+    """The C++ of a bias or a residual, which is of the dtype of the result."""
+    dtype = frame.region.result.dtype
+    if term.source != "constant" or term.dtype == dtype:
+        return frame.view(term)
+    array = as_half(frame.region.constants[term.index], dtype)
+    assert array is not None
+    return frame.constant(array)
+
+
+BACKEND = Backend(
+    "cublaslt", patterns([a for a in EPILOGUES if a], unpacked, casts=True), convert,
+    lambda: available(*LIBRARIES), dict.fromkeys(PRODUCTS, ()), cost, CUBLASLT.version,
+    conversion=conversion, row_versions=True,
+)  # fmt: skip

@@ -1,0 +1,67 @@
+"""Times of ways to compute the same, from CUDA graphs of a stand-in for CUDA's runtime."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+from pathlib import Path
+
+import pytest
+import tvm_ffi
+
+from opinfo.byoc.backends.nvidia.libraries.source import library_headers
+
+STUB = Path(__file__).parent / "nvidia_stub"
+#: A way takes so many milliseconds, and fails from its ``last`` launch on.
+HARNESS = """
+struct Way { float time; int last; };
+extern "C" void race(const Way* ways, int count, int* launched, float* times) {
+  GraphTimer timer;
+  std::vector<GraphTimer::Launch> launches;
+  for (int k = 0; k < count; ++k)
+    launches.push_back([=] {
+      stub::elapsed = ways[k].time;
+      return ++launched[k] < ways[k].last;
+    });
+  const std::vector<float> found = timer.race(launches, 3, 20);
+  std::copy(found.begin(), found.end(), times);
+}
+"""
+NEVER = 1000
+
+
+class Way(ctypes.Structure):
+    _fields_ = (("time", ctypes.c_float), ("last", ctypes.c_int))
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    folder = tmp_path_factory.mktemp("timer")
+    source, library = folder / "timer.cc", folder / "timer.so"
+    text = library_headers(None)
+    source.write_text(f"{text}\nusing namespace opinfo_nvidia;\n{HARNESS}")
+    folders = [f"-I{p}" for p in (STUB, *tvm_ffi.libinfo.include_paths())]
+    runtime = tvm_ffi.libinfo.find_libtvm_ffi()
+    subprocess.run(["g++", "-std=c++17", "-shared", "-fPIC", "-DOPINFO_DEVICE=kDLCPU", *folders,
+                    str(source), runtime, "-o", str(library)], check=True)  # fmt: skip
+    return ctypes.CDLL(str(library))
+
+
+def race(library: ctypes.CDLL, *ways: tuple[float, int]) -> tuple[list[float], list[int]]:
+    """The times, and how often each way was launched."""
+    count = len(ways)
+    times, launched = (ctypes.c_float * count)(), (ctypes.c_int * count)()
+    library.race((Way * count)(*ways), count, launched, times)
+    return list(times), list(launched)
+
+
+def test_short_ways_are_repeated_in_a_graph(library: ctypes.CDLL) -> None:
+    # The stand-in's graphs take as long as their last call: a call is a part of it.
+    times, launched = race(library, (0.05, NEVER), (1.0, NEVER), (0.001, NEVER))
+    assert launched == [2 + 4, 2 + 1, 2 + 20]
+    assert times == pytest.approx([0.05 / 4, 1.0, 0.001 / 20])
+
+
+def test_a_way_that_fails_has_no_time(library: ctypes.CDLL) -> None:
+    times, launched = race(library, (1.0, 1), (1.0, 2), (0.05, 4), (1.0, NEVER))
+    assert times == [-1.0, -1.0, -1.0, 1.0] and launched == [1, 2, 4, 3]
