@@ -18,13 +18,14 @@ def test_kernels_that_overlap_are_busy_once() -> None:
     events = [Event("a", 0, 4), Event("b", 2, 6), Event("c", 3, 4), Event("a", 8, 9)]
     profile = summary(events, 1, {})
     assert profile.kernels == [("a", 2.0, 5.0), ("b", 1.0, 4.0), ("c", 1.0, 1.0)]
-    assert profile.busy == pytest.approx(0.007)
+    assert (profile.busy, profile.span) == pytest.approx((0.007, 0.009))
 
 
 def test_calls_that_differ_are_averaged() -> None:
     profile = summary([Event("a", 0, 4), Event("b", 5, 6), Event("a", 8, 10)], 2, {})
     assert profile.kernels == [("a", 1.0, 3.0), ("b", 0.5, 0.5)]
     assert profile.busy == pytest.approx(0.0035)
+    assert profile.span == 0.0  # of which call each kernel is, is unknown
 
 
 def test_no_kernels_take_no_time() -> None:

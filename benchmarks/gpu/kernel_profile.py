@@ -38,11 +38,13 @@ class Profile:
     Attributes:
         kernels: The kernels, the longest first: name, number, microseconds altogether.
         busy: Milliseconds in which at least one kernel runs.
+        span: Milliseconds from the first kernel of a call to the end of the last one.
         launches: What the host launches: graphs, and kernels one by one.
     """
 
     kernels: list[tuple[str, float, float]]
     busy: float
+    span: float
     launches: dict[str, float]
 
     def row(self) -> dict[str, Any]:
@@ -51,7 +53,8 @@ class Profile:
         own = sum(t for name, _, t in self.kernels if OWN.fullmatch(name))
         moves = sum(n for name, n, _ in self.kernels if is_move(name))
         short = [(name[:90], number, spent) for name, number, spent in self.kernels]
-        return {"kernels": short, "busy": self.busy, "launches": self.launches,
+        times = {"busy": self.busy, "span": self.span}
+        return {"kernels": short, **times, "launches": self.launches,
                 "libraries": 1 - own / total, "moves": moves}  # fmt: skip
 
 
@@ -98,8 +101,9 @@ def summary(events: Sequence[Event], calls: int, launches: dict[str, float]) -> 
     number = Counter(e.name for e in events)
     kernels = [(n, number[n] / calls, round(statistics.median(t), 2)) for n, t in times.items()]
     busy = statistics.median(_union((e.begin, e.end) for e in g) for g in groups) if groups else 0
+    span = statistics.median(map(_span, groups)) if groups and each == 1 else 0.0
     longest = sorted(kernels, key=lambda kernel: -kernel[2])
-    return Profile(longest, round(busy / each / 1e3, 5), launches)
+    return Profile(longest, round(busy / each / 1e3, 5), round(span / 1e3, 5), launches)
 
 
 def _by_call(events: Sequence[Event], calls: int) -> tuple[list[list[Event]], int]:
@@ -110,6 +114,10 @@ def _by_call(events: Sequence[Event], calls: int) -> tuple[list[list[Event]], in
     if rest or len({frozenset(Counter(e.name for e in g).items()) for g in groups}) > 1:
         return [ordered], calls
     return groups, 1
+
+
+def _span(events: Sequence[Event]) -> float:
+    return max(e.end for e in events) - min(e.begin for e in events)
 
 
 def _union(intervals: Iterable[Interval]) -> float:

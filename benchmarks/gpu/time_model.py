@@ -23,7 +23,8 @@ from .torch_builds import alone, candidates_one_at_a_time, compiled, reference_o
 ROUNDS, CALLS = 9, 20
 #: A round's calls of one build take at most this many seconds, if one call does not.
 ROUND = 0.05
-
+#: Seconds for which builds are called in turns before they are timed: an idle device is slower.
+WARM = 0.5
 
 #: Set when this process was started again because TVM's default build broke the context of CUDA.
 WITHOUT = "OPINFO_BENCHMARK_WITHOUT_TVM"
@@ -126,6 +127,11 @@ def _times(runs: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
     device, and `_alone`, until such a call is complete.
     """
     sync = torch.cuda.synchronize
+    begun = time.perf_counter()
+    while time.perf_counter() - begun < WARM:
+        for run in runs.values():
+            run()
+        sync()
     calls = {key: max(1, min(CALLS, int(ROUND / _seconds(run)))) for key, run in runs.items()}
     times: dict[str, list[float]] = {f"{k}{w}": [] for k in runs for w in ("", "_host", "_alone")}
     for _ in range(ROUNDS):

@@ -52,8 +52,9 @@ OPINFO_FUNCTION(t_append) {
 }
 OPINFO_FUNCTION(t_count) {
   float* counter = static_cast<float*>(workspace(0, stream_of(0), 64, true));
-  cudaMemsetAsync(counter, 0, 64, stream_of(0));
-  stub::submit(stream_of(0), [=] { *counter += 1; });
+  cudaMemsetAsync(counter, 0, 4, stream_of(0));
+  cudaMemsetAsync(counter + 8, 0, 32, stream_of(0));
+  stub::submit(stream_of(0), [=] { *counter += 1 + counter[8], counter[8] = 7; });
   return elementwise(args, result, [=](float x, float& y) { y = x + *counter - 1; });
 }
 OPINFO_FUNCTION(t_late) {

@@ -25,7 +25,6 @@ from ...codegen.loading.cuda_device import cuda_device
 from ...codegen.memory import UPPER, planning, unbounded
 from ...codegen.partition import attached
 from ...prepare.raise_ops import raise_ops
-from .graphs.early_launch import PIPELINE, with_early_launch
 from .graphs.graph_code import graph_code
 from .graphs.whole_call import BY_SHAPE
 from .graphs.whole_calls import with_whole_calls
@@ -45,8 +44,6 @@ from .schedules.gpu_schedule import DONE, directly_scheduled, gpu_scheduled
 SCANS = ("relax.cumsum", "relax.cumprod", "relax.sort", "relax.argsort", "relax.topk")
 #: TVM's switch for CUDA graphs.
 GRAPHS = "relax.backend.use_cuda_graph"
-#: Whether small kernels are launched before the previous one is complete.
-LAUNCH_EARLY = False
 
 
 def gpu(target: Any) -> Any:
@@ -84,8 +81,6 @@ def compiled(
     fused = fuse_rows(fuse_packed(fuse(turn_products(mod))))
     fused = split_reductions(with_constant_layouts(fused))
     lowered = scheduled(views(fused), target)
-    if LAUNCH_EARLY:
-        lowered = launched_early(lowered, target)
     lowered = captured_by_shape(unbounded(lowered))
     stage("compiling kernels")
     with planning(lowered), graphs(), exact_math(), kernel_headers(), target:
@@ -96,7 +91,7 @@ def compiled(
             finalize = pipeline.finalize_passes(target)
         passes = [*pipeline.dataflow_lower_passes(target), *finalize]
         relax_pipeline = tvm.transform.Sequential(passes)
-        return tvm.compile(lowered, target, relax_pipeline=relax_pipeline, tir_pipeline=PIPELINE)
+        return tvm.compile(lowered, target, relax_pipeline=relax_pipeline)
 
 
 @functools.cache
@@ -170,15 +165,6 @@ def scheduled(mod: Any, target: Any) -> Any:
         if _waits(func):
             out.update_func(gvar, _scheduled(func, target))
     _refuse([g for g, f in out.functions_items() if _waits(f)])
-    return out
-
-
-def launched_early(mod: Any, target: Any) -> Any:
-    """The module with small kernels that are launched before the previous one is complete."""
-    out = mod.clone()
-    for gvar, func in mod.functions_items():
-        if isinstance(func, tirx.PrimFunc) and func.attrs.get(DONE, False):
-            out.update_func(gvar, with_early_launch(func, target))
     return out
 
 

@@ -74,7 +74,11 @@ inline cudaError_t submit(cudaStream_t stream, std::function<void()> work,
 }
 
 inline std::function<void()> clearing(const cudaMemsetParams& how) {
-  return [how] { std::memset(how.dst, static_cast<int>(how.value), how.width * how.elementSize); };
+  return [how] {
+    for (size_t row = 0; row < how.height; ++row)
+      std::memset(static_cast<char*>(how.dst) + row * how.pitch, static_cast<int>(how.value),
+                  how.width * how.elementSize);
+  };
 }
 }  // namespace stub
 

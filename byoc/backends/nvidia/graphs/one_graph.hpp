@@ -23,6 +23,13 @@ struct Graph {
   }
 };
 
+// What calls of libraries need of their own is counted while this lives.
+class Counting {
+ public:
+  explicit Counting(size_t& to) { counted() = &to; }
+  ~Counting() { counted() = nullptr; }
+};
+
 // Kernels go to a graph while this lives.
 class Capturing {
  public:
@@ -200,9 +207,13 @@ class State {
   // Run the call, by which libraries choose their kernels, and capture it.
   template <typename Then>
   void record(const Call& c, const std::vector<TVMFFIAny>& given, Graph& graph, Then then) {
-    c.run(given);
+    size_t own = 0;
+    {
+      const Counting counting(own);
+      c.run(given);
+    }
     then();
-    Recording to(stream_, scratch_, owned_);
+    Recording to(stream_, scratch_, owned_, own);
     Capturing capturing(c.device, to);
     c.run(given);
     instantiate(capturing.end(), to, graph);

@@ -3,6 +3,7 @@
 // hidden from other libraries.
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -31,9 +32,10 @@ class Memory {
 
 using Shared = std::shared_ptr<const Memory>;
 
-// At least `bytes`. Who has outgrown memory keeps it.
+// At least `bytes`. Graphs keep what was outgrown, so it grows by factors.
 inline const Memory& grown(Shared& memory, size_t bytes) {
-  if (memory == nullptr || memory->bytes() < bytes) memory = std::make_shared<Memory>(bytes);
+  const size_t size = memory == nullptr ? 0 : memory->bytes();
+  if (size < bytes) memory = std::make_shared<Memory>(std::max(bytes, 2 * size));
   return *memory;
 }
 
@@ -66,12 +68,14 @@ struct Own {
   cudaGraphNode_t before;
 };
 
+inline size_t aligned(size_t bytes) { return (bytes + 255) / 256 * 256; }
+
 class Recording {
  public:
   // `scratch` is of all graphs that run one after the other, as those of a virtual machine do, and
-  // so is `owned`, of which each call has a part of its own.
-  Recording(cudaStream_t stream, Shared& scratch, Shared& owned)
-      : stream_(stream), scratch_(scratch), owned_(owned) {}
+  // so is `owned`, of which each call has a part of its own, `bytes` in all.
+  Recording(cudaStream_t stream, Shared& scratch, Shared& owned, size_t bytes)
+      : stream_(stream), scratch_(scratch), owned_(owned), bytes_(std::min(bytes, kOwned)) {}
 
   cudaStream_t stream() const { return stream_; }
   const std::vector<Own>& own() const { return own_; }
@@ -87,24 +91,23 @@ class Recording {
     return memory.data();
   }
 
-  // For the next call only, or the scratch of all if it needs much.
+  // For the next call only, or the scratch of all if there is too little.
   void* own(size_t bytes) {
-    const size_t begin = (used_ + kAligned - 1) / kAligned * kAligned;
-    if (bytes > kOwned || begin + bytes > kOwned) return scratch(bytes);
-    const Memory& memory = grown(owned_, kOwned);
-    if (begin == 0) keep(owned_);
-    used_ = begin + bytes;
-    own_.push_back({memory.data() + begin, bytes, last_node(stream_)});
-    return memory.data() + begin;
+    if (used_ + aligned(bytes) > bytes_) return scratch(bytes);
+    char* begin = grown(owned_, bytes_).data() + used_;
+    if (used_ == 0) keep(owned_);
+    used_ += aligned(bytes);
+    own_.push_back({begin, bytes, last_node(stream_)});
+    return begin;
   }
 
  private:
-  static constexpr size_t kOwned = size_t{4} << 20, kAligned = 256;
+  static constexpr size_t kOwned = size_t{64} << 20;
 
   cudaStream_t stream_;
   Shared& scratch_;
   Shared& owned_;
-  size_t used_ = 0;
+  size_t bytes_, used_ = 0;
   std::vector<Own> own_;
   std::vector<std::shared_ptr<const void>> kept_;
 };
@@ -112,6 +115,12 @@ class Recording {
 // What this thread captures.
 inline Recording*& recording() {
   static thread_local Recording* current = nullptr;
+  return current;
+}
+
+// Where this thread counts what calls of libraries need of their own, before it captures them.
+inline size_t*& counted() {
+  static thread_local size_t* current = nullptr;
   return current;
 }
 

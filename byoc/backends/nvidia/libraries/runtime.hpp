@@ -78,6 +78,8 @@ OPINFO_UNUSED void* workspace(int device, cudaStream_t stream, size_t bytes, boo
   static std::map<Key, std::pair<void*, size_t>> all;
   if (bytes == 0) return nullptr;
   const Capture capture(stream);
+  if (own && opinfo_graphs::counted() != nullptr)
+    *opinfo_graphs::counted() += opinfo_graphs::aligned(bytes);
   opinfo_graphs::Recording* to = opinfo_graphs::recording();
   if (to != nullptr && to->stream() == stream) return own ? to->own(bytes) : to->scratch(bytes);
   std::lock_guard<std::mutex> lock(mutex);
