@@ -15,7 +15,7 @@ from tvm import relax
 
 from ..byoc.building.build_library import on_gpu
 from ..byoc.calibration.calibrations import InForce
-from ..byoc.codegen.loading.cuda_device import cuda_device
+from ..byoc.codegen.loading.cuda_device import needed_gpu
 from ..byoc.compile import CompiledModule
 from ..byoc.dispatching.dispatch import Dispatched
 from ..jit.arguments.boundary import Boundary
@@ -74,6 +74,7 @@ class Compiled:
             An array, or a tuple of arrays.
 
         Raises:
+            NoGpu: The model is for a GPU, and none is visible.
             ValueError: The model has no such function, or the inputs do not fit its parameters.
         """
         if function not in self.signatures:
@@ -117,6 +118,7 @@ class Compiled:
 
         Raises:
             FrontendError: The file cannot be read.
+            NoGpu: The model is for a GPU, and none is visible.
         """
         return verified(as_module(model, "verify"), self.result, self.target, seed)
 
@@ -127,7 +129,7 @@ class Compiled:
 
     @property
     def _device(self) -> Any:
-        return cuda_device() if on_gpu(self.target) else tvm.cpu()
+        return needed_gpu("run") if on_gpu(self.target) else tvm.cpu()
 
     @cached_property
     def _boundaries(self) -> dict[str, Boundary]:
