@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ....analysis.support.warn import warn
 from ....layout.graph.relax_graph import Op
 from ...backend.region import Array, Region, Tensor
 from ...backend.region import region as region_of
@@ -156,8 +157,14 @@ def whole(attention: Region) -> str | None:
 
 @functools.cache
 def missing() -> str | None:
-    """Why code for cuDNN's frontend cannot be built; None if it can."""
-    return CUDNN_FRONTEND.missing()
+    """Why code for cuDNN's frontend cannot be built, with a warning; None if it can.
+
+    It is asked once for a process, when a product may be the first one of attention.
+    """
+    reason = CUDNN_FRONTEND.missing()
+    if reason is not None:
+        warn(f"cudnn: attention of halves is not one kernel: {reason}")
+    return reason
 
 
 def usable(node: Node) -> str | None:
