@@ -76,7 +76,7 @@ def rates_of(calibration: Calibration) -> DeviceRates:
                                  "one of a GPU: opinfo calibrate --target cuda")  # fmt: skip
     samples = calibration.samples
     launch = min(s.microseconds for s in samples if s.backend == TVM)
-    streams = [s.workload.moved / max(s.microseconds - launch, 1e-3) for s in samples
+    streams = [s.workload.moved / s.microseconds for s in samples
                if s.workload.family in STREAMS and s.workload.moved >= LARGE]  # fmt: skip
     if not streams:
         raise CalibrationRefused(f"the calibration of {calibration.machine} has no stream of "
@@ -87,6 +87,5 @@ def rates_of(calibration: Calibration) -> DeviceRates:
         if load.family.startswith(PRODUCTS):
             words = load.kind.split()
             dtype = words[-1] if words[-1] in HALVES else "float32"
-            rate = load.work / max(sample.microseconds - launch, 1e-3)
-            rates[dtype] = max(rate, rates.get(dtype, 0.0))
+            rates[dtype] = max(load.work / sample.microseconds, rates.get(dtype, 0.0))
     return DeviceRates(launch, max(streams), rates)

@@ -151,6 +151,8 @@ def whole(attention: Region) -> str | None:
     if found.mask is not None and isinstance(keys, int) and isinstance(many, int):
         if keys <= FEW_KEYS and many >= MANY_HEADS:
             return f"{many} heads with a mask have {keys} keys each: products take less time"
+    if (reason := missing()) is not None:
+        return reason
     begin_object()
     return None
 
@@ -159,7 +161,7 @@ def whole(attention: Region) -> str | None:
 def missing() -> str | None:
     """Why code for cuDNN's frontend cannot be built, with a warning; None if it can.
 
-    It is asked once for a process, when a product may be the first one of attention.
+    It is asked once for a process, when a region would be one kernel.
     """
     reason = CUDNN_FRONTEND.missing()
     if reason is not None:
@@ -172,7 +174,7 @@ def usable(node: Node) -> str | None:
     return missing()
 
 
-RULES = AttentionRules(halves, MOVES, reads, open_mask, lambda: missing(), whole, symbolic=True)
+RULES = AttentionRules(halves, MOVES, reads, open_mask, whole=whole, symbolic=True)
 
 
 def patterns() -> tuple[Pattern, ...]:

@@ -124,5 +124,5 @@ def measuring(threads: int, target: str, progress: Any = None) -> Measure:
 
     Whatever else runs on the machine only adds time, so the least says most.
     """
-    how = Measure(servers=1, threads=threads, timeout=20.0, repeat=15, target=target)
+    how = Measure(servers=1, threads=threads, timeout=60.0, repeat=15, target=target)
     return replace(how, least=True, milliseconds=2, progress=progress)

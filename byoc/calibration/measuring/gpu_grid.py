@@ -11,9 +11,10 @@ from tvm import relax
 
 from .workload_grid import Point
 
-DTYPES = ("float32", "float16", "bfloat16")
-#: Elements of streams: the least is a launch, the largest do not fit a cache.
-ELEMENTS = (1 << 10, 1 << 20, 1 << 24, 1 << 26)
+#: Bytes of an element, by dtype.
+DTYPES = {"float32": 4, "float16": 2, "bfloat16": 2}
+#: Bytes of a stream's tensors: the least is a launch, the largest do not fit a cache.
+STREAMS = (1 << 12, 1 << 22, 1 << 25, 1 << 27)
 #: Rows, columns, depth of products.
 PRODUCTS = ((128, 3072, 768), (2048, 2048, 2048), (4096, 4096, 4096), (8192, 4096, 4096))
 #: Images, extent of a square, channels in and out, window.
@@ -27,12 +28,13 @@ def gpu_points() -> list[Point]:
 
 
 def _streams(dtype: str) -> Iterator[Point]:
-    for count in ELEMENTS:
-        shape = (count // 64, 64)
+    for count in STREAMS:
+        shape = (count // DTYPES[dtype] // 64, 64)
         yield _of((shape,), dtype, relax.op.nn.relu)
         yield _of((shape, shape), dtype, relax.op.add)
-    for side in (1024, 8192):
-        yield _of(((side, side),), dtype, lambda x: relax.op.permute_dims(x, [1, 0]))
+    for columns in (512, 8192):
+        rows = STREAMS[-1] // DTYPES[dtype] // columns
+        yield _of(((rows, columns),), dtype, lambda x: relax.op.permute_dims(x, [1, 0]))
 
 
 def _products(dtype: str) -> Iterator[Point]:
@@ -57,6 +59,7 @@ def _of(
 
 
 def _weights(dtype: str, *shape: int) -> Any:
-    numbers = np.random.default_rng(len(shape)).standard_normal(shape, "float32") / 16
+    """Random weights: a GPU multiplies zeros faster, as it then needs less power."""
+    numbers = np.resize(np.random.default_rng(0).standard_normal(65521, "float32") / 16, shape)
     kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype
     return relax.const(numbers.astype(kind), dtype)
