@@ -93,7 +93,9 @@ class CudaLibrary:
     @property
     def _install(self) -> str:
         """How to install it, with all that its header includes."""
-        return "pip install 'opinfo[cuda]'" if self.packages else "see its installation guide"
+        if self.packages:
+            return "pip install 'opinfo[cuda]'"
+        return f"install it with its headers, and set {self.name.upper()}_HOME to its folder"
 
 
 CUDART = CudaLibrary("CUDA", "cuda_runtime_api.h", "libcudart",
