@@ -106,15 +106,15 @@ def choose_backends(
 
     If none are named for a CPU, all installed ones whose costs are known and TVM share one class,
     unless ``priority`` says otherwise: an estimate must not compete with measured costs. Those of
-    `FIRST` are in a class above. Named backends, and the installed ones for a GPU, have classes as
-    in `opinfo.byoc.dispatch`.
+    `FIRST` are in a class above. Named backends, and the libraries for a GPU, have classes as in
+    `opinfo.byoc.dispatch`, which says why one of them is not available.
 
     If ``few_bits``, the model has weights of few bits by group. Then backends that take whole
     subgraphs are left out: their threads would wait for work on the cores that its products need.
     """
     parsed = tvm.target.Target(target)
     if on_gpu(parsed):
-        return _for_gpu(installed(parsed) if backends is None else backends, priority, calibration)
+        return _for_gpu(GPU_BACKENDS if backends is None else backends, priority, calibration)
     if backends is not None and not backends:
         return BackendChoice(backends, priority, None)
     threads = int(parsed.attrs.get("num-cores") or 1)
