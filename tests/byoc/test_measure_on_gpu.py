@@ -189,6 +189,7 @@ def test_a_model_for_a_gpu_that_is_not_there_is_compiled_and_not_run(
         return tvm.compile(fuse(mod), "llvm")
 
     monkeypatch.setattr(tvm_schedules, "compiled", compiled)
+    monkeypatch.setattr("opinfo.byoc.compile.no_kernel_compiler", lambda: None)
     monkeypatch.setattr("opinfo.byoc.building.build_library.cuda_device",
                         lambda: SimpleNamespace(exist=False))  # fmt: skip
     model = opinfo.compile(relu(), target="cuda -arch=sm_90")
