@@ -146,7 +146,7 @@ def test_an_old_driver_is_named(version: int, told: str, monkeypatch: pytest.Mon
     [
         ("bindings", "cuda-bindings is not installed (pip install 'opinfo[cuda]')"),
         ("library", "libnvrtc is not installed (pip install 'opinfo[cuda]')"),
-        ("headers", "CUDA's headers for kernels are not installed (pip install 'opinfo[cuda]')"),
+        ("headers", "nv/target, which they include, is not installed (pip install 'opinfo[cuda]')"),
         ("", None),
     ],
 )
@@ -165,8 +165,9 @@ def test_what_kernels_cannot_be_compiled_without(
     monkeypatch.delenv(kernel_compiler.MODE, raising=False)
     if broken == "bindings":
         monkeypatch.setitem(sys.modules, "cuda.bindings.nvrtc", None)
-    if broken != "headers":
-        complete(packages)
+    complete(packages)
+    if broken == "headers":
+        (packages / "nvidia-cuda-cccl/include/cccl/nv/target").unlink()
     assert kernel_compiler.no_kernel_compiler() == reason
     monkeypatch.setenv(kernel_compiler.MODE, "nvcc")
     told = kernel_compiler.no_kernel_compiler()

@@ -7,7 +7,7 @@ import os
 import shutil
 from pathlib import Path
 
-from .kernel_headers import header_folders
+from .kernel_headers import missing_headers
 
 #: TVM's choice of a compiler; NVRTC by default.
 MODE = "TVM_CUDA_COMPILE_MODE"
@@ -27,6 +27,7 @@ def no_kernel_compiler() -> str | None:
         return f"cuda-bindings is not installed ({_INSTALL})"
     except RuntimeError:  # it looks for the library when it is first called
         return f"libnvrtc is not installed ({_INSTALL})"
-    if header_folders() or nvcc or os.environ.get("CUDA_PATH"):
+    missing = missing_headers()
+    if not missing or nvcc or os.environ.get("CUDA_PATH"):
         return None
-    return f"CUDA's headers for kernels are not installed ({_INSTALL})"
+    return f"{missing[0]}, which they include, is not installed ({_INSTALL})"
