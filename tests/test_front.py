@@ -146,6 +146,24 @@ def test_what_backends_leave_is_compiled_for_shapes_and_served() -> None:
             np.testing.assert_allclose(session(x).numpy(), expected(x), rtol=1e-5, atol=1e-5)
 
 
+def test_sizes_that_will_come_are_called_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = opinfo.compile(model(tvm.tirx.Var("n", "int64")), [])
+    called: list[Any] = []
+    run = type(compiled).run
+
+    def counted(self: Any, *inputs: Any, function: str = "main") -> Any:
+        called.extend((x.shape, str(x.dtype), float(abs(x).max())) for x in inputs)
+        return run(self, *inputs, function=function)
+
+    monkeypatch.setattr(type(compiled), "run", counted)
+    compiled.warm({"n": 3}, {"n": 5})
+    assert called == [((n, 8), "float32", 0.0) for n in (3, 5)]
+    with pytest.raises(ValueError, match=r"^warm: x: float32\[n, 8\]: expected .* from {}$"):
+        compiled.warm({})
+    with pytest.raises(ValueError, match=r"^run: unknown function other; the model has main$"):
+        compiled.warm({"n": 3}, function="other")
+
+
 def test_a_dimension_with_one_extent_is_bound() -> None:
     symbolic = model(tvm.tirx.Var("n", "int64"))
     compiled = opinfo.compile(symbolic, [], shapes={"n": 4})
