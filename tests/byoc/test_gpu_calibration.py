@@ -131,7 +131,7 @@ def test_the_calibration_of_this_gpu_is_kept_and_used(monkeypatch: pytest.Monkey
     assert backend.conversion(5000) == pytest.approx(8)
     assert choice.calibration is None  # samples do not cost regions of a GPU
     assert str(choice.costs) == "costs as calibrated on this machine, a GPU (sm_90)"
-    assert (RATES.launch, cost(product)) == (4.0, pytest.approx(4 + 4 * 3 * 4096 / 2e6))
+    assert cost(product) == pytest.approx(RATES.launch + 4 * 3 * 4096 / RATES.bandwidth)
 
 
 @pytest.mark.usefixtures("gpu")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +27,7 @@ from opinfo.byoc.measure import measure, measure_jobs, measure_session
 from opinfo.byoc.measure.measure_jobs import Build, Compute, Serve
 from opinfo.cli import app
 from opinfo.front import fastest
+from opinfo.front.compiled_model import _on
 from opinfo.front.fastest import run_builds
 from opinfo.verify import trial_runs
 from opinfo.verify.trial_runs import TrialRun
@@ -148,7 +150,7 @@ def test_a_server_loads_the_runtime_before_its_sessions_fork(
 ) -> None:
     steps: list[str] = []
     monkeypatch.setattr(measure_jobs, "no_runtime", lambda: steps.append("runtime"))
-    monkeypatch.setattr(measure_jobs.multiprocessing, "set_start_method", lambda *_, **__: None)
+    monkeypatch.setattr(multiprocessing, "set_start_method", lambda *_, **__: None)
 
     def serve(*_: Any, **__: Any) -> Any:
         steps.append("serve")
@@ -215,3 +217,10 @@ def test_a_library_that_cannot_run_here_has_all_symbols(
         return
     with pytest.raises(LoadError, match=missing):
         check_opens(str(library))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_arrays_of_halves_are_copied_to_the_gpu(dtype: str) -> None:
+    array = np.arange(6).reshape(2, 3).astype(dtype)
+    copied = _on(tvm.cpu(), array.T)
+    assert str(copied.dtype) == dtype and (copied.numpy() == array.T).all()
