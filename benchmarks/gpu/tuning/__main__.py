@@ -1,6 +1,6 @@
 """Compare the default choice with the tuned one.
 
-    python -m benchmarks.gpu.compiling.tuned_choice DIR NET-bN ...
+    python -m benchmarks.gpu.tuning DIR NET-bN ...
 
 Each model is compiled by expected costs and by measured ones; both are run in turns. DIR keeps the
 measured times, so a run that was ended goes on. A row says how many candidates were measured, and
