@@ -18,7 +18,8 @@ from ..layout.search.constraints import Desired
 from .backend.backend import Backend
 from .backend.catalog import resolve_backends
 from .backend.region import Region
-from .building.build_library import build_library, copy_library
+from .backends.nvidia.nvrtc.kernel_compiler import no_kernel_compiler
+from .building.build_library import build_library, copy_library, on_gpu
 from .building.build_retries import build_with_retries
 from .building.finish_module import finish_module
 from .building.read_target import read_target
@@ -119,12 +120,14 @@ def compile_module(
 
     Raises:
         CannotForce: An operator cannot go where `force` says.
-        FileNotFoundError: No C++ compiler is on PATH.
+        FileNotFoundError: No C++ compiler is on PATH, or none for kernels of a GPU is installed.
         PlanRefused: The saved plan does not fit the module or the backends.
         ValueError: An argument does not fit the others, or the module has no Relax function.
     """
     named, target = resolve_backends(backends), read_target(target)
     _check(mod, named, priority)
+    if on_gpu(target) and (reason := no_kernel_compiler()) is not None:
+        raise FileNotFoundError(f"compile_module: kernels of a GPU cannot be compiled: {reason}")
     shared = shared or SharedWork(mod)
     if not shared.prepare.mod.same_as(mod):
         raise ValueError("compile_module: shared is of another module")

@@ -16,8 +16,6 @@ from tvm import relax
 
 import opinfo
 from opinfo.byoc import CalibratedMachine, Calibration, Sample, Workload
-from opinfo.byoc.backend import catalog
-from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.calibration.calibrations import CALIBRATED, in_force, store, this_machine
 from opinfo.byoc.codegen.host import cpu
 from opinfo.byoc.process.spawn import spawn
@@ -97,16 +95,12 @@ def test_a_backend_without_samples_is_not_chosen_by_default() -> None:
     assert (list(named.backends), named.priority) == (["blas"], None)
 
 
-def test_on_a_gpu_the_libraries_that_can_run_are_the_default(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_on_a_gpu_its_libraries_are_the_default() -> None:
+    """A model takes several times as long without them, so dispatch says why one is missing."""
     target = {"kind": "cuda", "arch": "sm_90"}
-    absent = replace(find("cudnn"), available=lambda: "no GPU")
-    monkeypatch.setitem(catalog._REGISTRY, "cudnn", absent)
-    present = replace(find("cublaslt"), available=lambda: None)
-    monkeypatch.setitem(catalog._REGISTRY, "cublaslt", present)
     choice = choose_backends(None, None, None, target)
-    assert (list(choice.backends), choice.priority, choice.costs) == (["cublaslt"], None, None)
+    assert list(choice.backends) == ["cudnn", "cublaslt"]
+    assert (choice.priority, choice.costs) == (None, None)
     assert list(choose_backends([], None, None, target).backends) == []
 
 
@@ -150,6 +144,24 @@ def test_what_backends_leave_is_compiled_for_shapes_and_served() -> None:
         for n in (4, 7):
             x = np.random.default_rng(n).standard_normal((n, 8)).astype("float32")
             np.testing.assert_allclose(session(x).numpy(), expected(x), rtol=1e-5, atol=1e-5)
+
+
+def test_sizes_that_will_come_are_called_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = opinfo.compile(model(tvm.tirx.Var("n", "int64")), [])
+    called: list[Any] = []
+    run = type(compiled).run
+
+    def counted(self: Any, *inputs: Any, function: str = "main") -> Any:
+        called.extend((x.shape, str(x.dtype), float(abs(x).max())) for x in inputs)
+        return run(self, *inputs, function=function)
+
+    monkeypatch.setattr(type(compiled), "run", counted)
+    compiled.warm({"n": 3}, {"n": 5})
+    assert called == [((n, 8), "float32", 0.0) for n in (3, 5)]
+    with pytest.raises(ValueError, match=r"^warm: x: float32\[n, 8\]: expected .* from {}$"):
+        compiled.warm({})
+    with pytest.raises(ValueError, match=r"^run: unknown function other; the model has main$"):
+        compiled.warm({"n": 3}, function="other")
 
 
 def test_a_dimension_with_one_extent_is_bound() -> None:

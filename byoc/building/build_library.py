@@ -20,7 +20,7 @@ from ..codegen.loading.arity import check_calls
 from ..codegen.loading.check_init import check_init
 from ..codegen.loading.check_plans import check_plans
 from ..codegen.loading.cuda_device import cuda_device
-from ..codegen.loading.load_checked import load_checked
+from ..codegen.loading.load_checked import check_opens, load_checked
 from ..codegen.own_arguments import with_own_arguments
 from ..dispatching.dispatched import Dispatched
 from ..prepare.fuse import fuse
@@ -35,6 +35,8 @@ def build_library(
     runs_elsewhere: bool = False,
 ) -> None:  # fmt: skip
     """Compile a dispatched module, and load the library once so that missing symbols show now.
+
+    Without a GPU, a library for GPUs is opened only.
 
     ``runs_elsewhere`` is that of `load_checked`.
 
@@ -58,7 +60,9 @@ def build_library(
         program, data = executable(split, at_level(split, target)), apart.data
     stage("linking")
     export_library(program, library, options, data)
-    if result.taken:
+    if on_gpu(target) and not device.exist:  # it is for another machine
+        check_opens(str(library))
+    elif result.taken:
         loaded = load_checked(str(library), device, runs_elsewhere)
         check_init(loaded, result.module, data)
         check_calls(loaded, regions)

@@ -7,10 +7,12 @@ from typing import Any
 
 import tvm
 
-from ..codegen.loading.cuda_device import no_runtime
+from ..codegen.loading.cuda_device import no_gpu, no_runtime
 
 #: Options of TVM that are not flags for users.
 HIDDEN = frozenset(("kind", "from_device", "target_device_type"))
+#: What TVM writes for the architecture of a GPU if nothing says it; CUDA 13 has dropped it.
+UNKNOWN = "sm_50"
 
 
 def read_target(target: Any) -> Any:
@@ -25,6 +27,19 @@ def read_target(target: Any) -> Any:
     if isinstance(target, str) and len(target.split()) > 1 and not target.lstrip().startswith("{"):
         return _target(_fields(target), target)
     return _target(target.strip() if isinstance(target, str) else target, target)
+
+
+def compile_target(target: Any) -> Any:
+    """TVM's target to compile for; its architecture must be known.
+
+    Raises:
+        ValueError: As `read_target` does, or nothing says which architecture a GPU has.
+    """
+    parsed = read_target(target)
+    if parsed.kind.name == "cuda" and parsed.attrs.get("arch") == UNKNOWN and (reason := no_gpu()):
+        raise ValueError(f"target {target!r}: name the GPU's architecture, as -arch=sm_90 does, or "
+                         f"the GPU, as nvidia/nvidia-h100 does: {reason}")  # fmt: skip
+    return parsed
 
 
 def _target(fields: Any, target: Any) -> Any:

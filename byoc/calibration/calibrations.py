@@ -17,11 +17,15 @@ from ...analysis.support.warn import warn
 from ..backend.catalog import find, unusable
 from ..backend.guarded_calls import guarded
 from ..codegen.host import VARIABLE, flags, model_name
+from ..codegen.loading.cuda_device import cuda_device, no_gpu
 from ..process import trust
 from .calibration import CalibratedMachine, Calibration, CalibrationRefused
+from .device_rates import ARCHITECTURE, is_of_gpu, rates_of
 
 #: Backends of CPUs that are calibrated, and chosen from by default.
 CALIBRATED = ("onednn", "blas", "onnxruntime", "openvino")
+#: Backends of NVIDIA's GPUs that are calibrated, and chosen from by default, the preferred first.
+GPU_BACKENDS = ("cudnn", "cublaslt")
 #: Vectors from the widest, and the feature that says so.
 VECTORS = (("avx512", "avx512f"), ("avx2", "avx2"))
 SHIPPED = Path(__file__).parent / "shipped"
@@ -61,15 +65,27 @@ class InForce:
         if self.factors:
             times = ", ".join(f"{name} {f:.2f}x" for name, f in sorted(self.factors.items()))
             text += f", corrected by the times of this model: {times}"
-        return text if self.own is not False else f"{text}; for this one, run `opinfo calibrate`"
+        command = "opinfo calibrate" + " --target cuda" * is_of_gpu(self.calibration)
+        return text if self.own is not False else f"{text}; for this one, run `{command}`"
 
 
 def this_machine(threads: int = 1) -> CalibratedMachine:
     """This machine, with the installed versions of what is calibrated."""
-    names = [n for n in CALIBRATED if known(n) and unusable(find(n)) is None]
+    return CalibratedMachine(cpu_model(), vectors(), threads, _versions(CALIBRATED))
+
+
+def this_gpu() -> CalibratedMachine:
+    """The GPU of this machine, which there must be; its architecture takes the vectors' place."""
+    device = cuda_device()
+    arch = f"{ARCHITECTURE}{str(device.compute_version).replace('.', '')}"
+    return CalibratedMachine(str(device.device_name), arch, 1, _versions(GPU_BACKENDS))
+
+
+def _versions(backends: Sequence[str]) -> dict[str, str]:
+    """The versions of opinfo, of TVM, and of the backends that are installed."""
+    names = [n for n in backends if known(n) and unusable(find(n)) is None]
     versions = {n: guarded(find(n), []).version() for n in names}
-    versions |= {"opinfo": version("opinfo"), "tvm": str(tvm.__version__)}
-    return CalibratedMachine(cpu_model(), vectors(), threads, versions)
+    return versions | {"opinfo": version("opinfo"), "tvm": str(tvm.__version__)}
 
 
 def known(name: str) -> bool:
@@ -109,8 +125,10 @@ def store(calibration: Calibration) -> Path:
 
 
 def named(calibration: Calibration) -> InForce:
-    """The calibration that a caller names."""
+    """The calibration that a caller names. Raises `CalibrationRefused` for one of a GPU."""
     machine = calibration.machine
+    if is_of_gpu(calibration):
+        raise CalibrationRefused(f"the calibration is of a GPU, {machine}; expected one of a CPU")
     same = (machine.cpu, machine.vectors) == (cpu_model(), vectors())
     return InForce(calibration, None if same else False)
 
@@ -118,19 +136,41 @@ def named(calibration: Calibration) -> InForce:
 def in_force(threads: int = 1) -> InForce:
     """The calibration of this machine if it is stored, else the nearest shipped one."""
     machine = this_machine(threads)
+    stored = _stored(machine)
+    return InForce(nearest(shipped(), machine), False) if stored is None else InForce(stored, True)
+
+
+def gpu_in_force(named: Calibration | None = None) -> InForce | None:
+    """The calibration of a GPU: the one that a caller names, else that of this machine.
+
+    None if none is stored, or no GPU is visible. Raises `CalibrationRefused` for one of a CPU.
+    """
+    machine = None if no_gpu() else this_gpu()
+    if named is not None:
+        rates_of(named)
+        gpus = [(m.cpu, m.vectors) for m in (named.machine, machine) if m is not None]
+        return InForce(named, None if len(set(gpus)) == 1 else False)
+    stored = None if machine is None else _stored(machine)
+    return None if stored is None else InForce(stored, True)
+
+
+def _stored(machine: CalibratedMachine) -> Calibration | None:
+    """The stored calibration of a machine; one that cannot be used is ignored with a warning."""
     path = stored_path(machine)
     try:
         with trust.folder(path.parent):
             stored = _loaded(path, path.stat().st_mtime_ns)
         if stored.machine == machine:
-            return InForce(stored, True)
+            if is_of_gpu(stored):
+                rates_of(stored)
+            return stored
         warn(f"the stored calibration is ignored: {path}: machine: expected {machine} with "
              f"{machine.threads} threads and its versions, got {stored.machine}")  # fmt: skip
     except FileNotFoundError:
         pass
     except (OSError, CalibrationRefused) as error:
         warn(f"the stored calibration is ignored: {error}")
-    return InForce(nearest(shipped(), machine), False)
+    return None
 
 
 def shipped() -> tuple[Calibration, ...]:

@@ -2,12 +2,14 @@
 
 The planner prices an operator that stays outside of regions alone, but TVM fuses such operators, so
 a plan may save what fusion saves anyway and pay for conversions. Both modules are therefore fused,
-and the one whose kernels move less, launches included, is built.
+and the one whose kernels move less, launches included, is built. Costs that are to be measured are
+measured in its layouts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tvm import relax
@@ -16,7 +18,7 @@ from ...layout.model.buffer_bytes import size_of
 from ..backend.backend import Backend
 from ..prepare.fuse import fuse
 from .dispatch import Dispatcher, prepare_dispatch
-from .dispatch_request import Options, plan_layouts, read_request
+from .dispatch_request import Options, measured_request, plan_layouts, read_request
 
 #: Operators without a kernel; regions have costs of their own.
 _FREE = frozenset(f"relax.{n}" for n in (
@@ -40,11 +42,16 @@ def prepare_in_faster_layouts(
         As `dispatch` does.
     """
     kernel = next((b.conversion for b in backends if b.conversion is not None), None)
-    if kernel is None or options.layouts != "best" or options.desired or options.measure:
+    if kernel is None or options.layouts != "best" or options.desired:
         return prepare_dispatch(mod, backends, options)
-    request = read_request(mod, backends, options)
-    given, planned = Dispatcher(request), Dispatcher(plan_layouts(request, options))
-    return min((given, planned), key=lambda dispatcher: device_time(dispatcher, kernel))
+    expected = replace(options, measure=None)
+    request = read_request(mod, backends, expected)
+    given, planned = Dispatcher(request), Dispatcher(plan_layouts(request, expected))
+    faster = min((given, planned), key=lambda dispatcher: device_time(dispatcher, kernel))
+    if options.measure is None:
+        return faster
+    asked = read_request(mod, backends, options)
+    return Dispatcher(measured_request(asked, faster.exclusions.request, options))
 
 
 def device_time(dispatcher: Dispatcher, kernel: Callable[[float], float]) -> float:

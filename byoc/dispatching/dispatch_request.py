@@ -118,6 +118,15 @@ def plan_layouts(request: DispatchRequest, options: Options) -> DispatchRequest:
     return replace(request, lowered=lowered, rules=rules, layouts=planned, costing=costing)
 
 
+def measured_request(
+    asked: DispatchRequest, laid: DispatchRequest, options: Options
+) -> DispatchRequest:
+    """The request with measured costs, in the layouts of the same request with expected ones."""
+    rules = replace(asked.rules, forced=laid.rules.forced)
+    costing = _costing(laid.lowered, asked.backends, options, rules)
+    return replace(asked, lowered=laid.lowered, layouts=laid.layouts, rules=rules, costing=costing)
+
+
 def _check_mapping(name: str, value: Any, kind: type, expected: str) -> None:
     """Raises ``TypeError`` unless a value is None or maps to values of a type."""
     if not isinstance(value, (Mapping, NoneType)):

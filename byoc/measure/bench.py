@@ -35,7 +35,8 @@ class Bench:
         self.numbers = itertools.count()
         self.closed = threading.Event()
         self.pool = ForkPool(self.folder.path, how.threads, (OnServer.__module__, *modules))
-        self.local = LocalServers(self.pool, how.number) if how.tracker is None else None
+        local = how.tracker is None
+        self.local = LocalServers(self.pool, how.number, how.on_gpu) if local else None
         self.tracker = how.tracker if self.local is None else self.local.address
 
     def close(self) -> None:

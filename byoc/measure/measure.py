@@ -12,6 +12,7 @@ from pathlib import Path
 import tvm
 
 from ..codegen.host import model_name
+from ..codegen.loading.cuda_device import cuda_device, needed_gpu, no_runtime
 from .candidate import TimingMachine
 from .database import Database
 from .measure_jobs import Effort
@@ -29,7 +30,8 @@ class Measure:
     Attributes:
         database: A JSON Lines file that keeps the times. Candidates in it are not measured again.
         tracker: The tracker of remote servers; None starts local servers.
-        servers: The number of local servers; by default as many as the CPUs allow.
+        servers: The number of local servers; by default as many as the CPUs allow, and one for a
+            GPU, as its candidates would share it.
         threads: Threads of each local server.
         timeout: Seconds after which a running candidate is stopped.
         build_timeout: Seconds after which its compiler is stopped.
@@ -39,7 +41,7 @@ class Measure:
         least: Take the least of the timings, not their median: on a busy machine.
         extents: Likely values of symbolic extents, by name; by default 16. The cost is the mean
             over the first values of all extents, the second values, and so on.
-        target: TVM's target.
+        target: TVM's target: a CPU's or a GPU's.
         progress: Called with the number of finished candidates, the total and a name.
     """
 
@@ -79,14 +81,30 @@ class Measure:
     @property
     def number(self) -> int:
         """The number of local servers."""
-        return self.servers or max(1, _cpus() // self.threads)
+        return self.servers or (1 if self.on_gpu else max(1, _cpus() // self.threads))
+
+    @cached_property
+    def on_gpu(self) -> bool:
+        """Whether candidates run on NVIDIA's GPUs."""
+        if "cuda" in self.target:
+            no_runtime()  # TVM asks the GPU of this machine what the target leaves open
+        return str(tvm.target.Target(self.target).kind.name) == "cuda"
 
     @property
     def machine(self) -> TimingMachine:
+        """Where candidates run. Raises as `check` does."""
+        self.check()
         target = str(tvm.target.Target(self.target))  # one spelling: times are stored under it
         if self.tracker is not None:
             return TimingMachine(target, f"fleet {self.tracker.key}", 0)
+        if self.on_gpu:
+            return TimingMachine(target, str(cuda_device().device_name), self.threads)
         return TimingMachine(target, f"{platform.machine()} {model_name()}".strip(), self.threads)
+
+    def check(self) -> None:
+        """Raise `NoGpu` if candidates would run on a GPU of this machine, and none is visible."""
+        if self.on_gpu and self.tracker is None:
+            needed_gpu("nothing can be measured here (name the RPC tracker of a GPU)")
 
     @property
     def points(self) -> list[Extents]:

@@ -24,6 +24,7 @@ from tvm.rpc.server import PopenRPCServerState
 
 from ..backend.backend import Code
 from ..codegen.export import export_library
+from ..codegen.loading.cuda_device import cuda_device, no_runtime
 from ..codegen.partition import attached
 from ..patterns.failure import last_line, one_line
 from ..prepare.fuse import fuse
@@ -56,19 +57,23 @@ class Build:
 class Compute:
     """Compute the expected results of operators from ``inputs``, by TVM's own code on this machine.
 
-    Inputs and results are written to ``case``, which all candidates share.
+    Inputs and results are written to ``case``, which all candidates share. If ``on_gpu``, the
+    library is for the GPU.
     """
 
     library: str
     function: str
     inputs: tuple[Array, ...]
     case: str
+    on_gpu: bool = False
 
     def run(self) -> str | None:
         """Compute it, and return None, or why that fails."""
         try:
-            machine = relax.VirtualMachine(tvm.runtime.load_module(self.library), tvm.cpu())
-            results = flat(machine[self.function](*map(tvm.runtime.tensor, self.inputs)))
+            device = cuda_device() if self.on_gpu else tvm.cpu()
+            machine = relax.VirtualMachine(tvm.runtime.load_module(self.library), device)
+            arguments = (tvm.runtime.tensor(x, device) for x in self.inputs)
+            results = flat(machine[self.function](*arguments))
         except Exception as error:
             return one_line(error)
         Path(self.case).write_bytes(pickle.dumps((self.inputs, results), pickle.HIGHEST_PROTOCOL))
@@ -198,8 +203,11 @@ class Serve:
 
     tracker: tuple[str, int]
     key: str
+    on_gpu: bool = False
 
     def run(self) -> None:
+        if self.on_gpu:
+            no_runtime()  # the driver is first called in a session, as it does not work in a fork
         # Sessions are forks of this process: it has no threads yet, and has imported everything.
         multiprocessing.set_start_method("fork", force=True)
         with socket.create_server(("127.0.0.1", 0)) as free:
@@ -220,4 +228,17 @@ def _export(mod: Any, code: Code | None, target: str, library: str) -> None:
     if code is not None:
         mod = attached(mod, [code])
     options = code.options if code is not None else ()
-    export_library(tvm.compile(fuse(mod), target=target), library, options)
+    export_library(_compiled(mod, target), library, options)
+
+
+def _compiled(mod: Any, target: str) -> Any:
+    """The executable, by the schedules of `build_library`.
+
+    It has no CUDA graphs: they keep the addresses of what is called once.
+    """
+    if str(tvm.target.Target(target).kind.name) != "cuda":
+        return tvm.compile(fuse(mod), target=target)
+    from ..backends.nvidia.tvm_schedules import GRAPHS, compiled
+
+    with tvm.transform.PassContext(config={GRAPHS: False}):
+        return compiled(mod, target, fuse)

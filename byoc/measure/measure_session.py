@@ -136,7 +136,8 @@ class MeasureSession(Bench):
         host, path = self.host(subject), self.folder.path / f"case-{subject.hash}"
         failed: str | Excluded | None = host if isinstance(host, Excluded) else None
         if isinstance(host, BuiltCandidate):
-            job = Compute(str(host.library), host.function, arrays(subject), str(path))
+            here = self.how.on_gpu and self.how.tracker is None
+            job = Compute(str(host.library), host.function, arrays(subject), str(path), here)
             failed = self.run(job, self.how.timeout, "it")
         if failed is None:
             return path
@@ -176,8 +177,8 @@ def _modules(candidates: Sequence[Candidate]) -> list[str]:
 
 def _reference(how: Measure) -> str:
     """The target that computes cases: what is measured if that runs here, so it is built once."""
-    cpu = str(tvm.target.Target(how.target).kind.name) == "llvm"
-    return how.machine.target if cpu and how.tracker is None else str(tvm.target.Target(HOST))
+    runs = how.on_gpu or str(tvm.target.Target(how.target).kind.name) == "llvm"
+    return how.machine.target if runs and how.tracker is None else str(tvm.target.Target(HOST))
 
 
 def _servers(tracker: Tracker, seconds: float) -> int:

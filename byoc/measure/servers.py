@@ -17,10 +17,13 @@ PAUSE = 0.5
 
 
 class LocalServers:
-    """``number`` servers in processes of a pool, which sets their number of threads."""
+    """``number`` servers in processes of a pool, which sets their number of threads.
 
-    def __init__(self, pool: ForkPool, number: int) -> None:
-        self.pool = pool
+    If ``on_gpu``, their sessions run code on the GPU.
+    """
+
+    def __init__(self, pool: ForkPool, number: int, on_gpu: bool = False) -> None:
+        self.pool, self.on_gpu = pool, on_gpu
         self.tracker = LocalTracker(f"opinfo-{uuid.uuid4().hex[:8]}")
         self.closed = threading.Event()
         for _ in range(number):
@@ -36,7 +39,7 @@ class LocalServers:
         self.tracker.close()
 
     def _start(self) -> None:
-        serve = Serve((self.address.host, self.address.port), self.address.key)
+        serve = Serve((self.address.host, self.address.port), self.address.key, self.on_gpu)
         self.pool.start(serve, functools.partial(self._ended, time.monotonic()))
 
     def _ended(self, begun: float, _: Process) -> None:

@@ -13,6 +13,8 @@ from opinfo.byoc.dispatching import device_layouts
 from opinfo.byoc.dispatching.device_layouts import device_time, prepare_in_faster_layouts
 from opinfo.byoc.dispatching.dispatch import Dispatcher, prepare_dispatch
 from opinfo.byoc.dispatching.dispatch_request import Options
+from opinfo.byoc.measure import Measure
+from opinfo.byoc.measure.costs import Costing
 from opinfo.byoc.prepare.prepare import prepare
 
 from ..layout.nets import net
@@ -59,6 +61,24 @@ def test_the_faster_of_both_modules_is_built(
     backend = replace(find("onednn"), conversion=lambda moved: moved / 1e6)
     chosen = prepare_in_faster_layouts(CONVOLUTION, [backend], Options(layouts="best"))
     assert (chosen.run().report is None) is planned_is_slower
+
+
+@pytest.mark.parametrize("planned_is_slower", [False, True])
+def test_costs_are_measured_in_the_layouts_that_were_chosen(
+    planned_is_slower: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def time(dispatcher: Dispatcher, kernel: Any) -> float:
+        assert dispatcher.exclusions.request.costing is None  # these are expected costs
+        is_planned = dispatcher.run().report is not None
+        return 2.0 if is_planned is planned_is_slower else 1.0
+
+    monkeypatch.setattr(device_layouts, "device_time", time)
+    backend = replace(find("onednn"), conversion=lambda moved: moved / 1e6)
+    how = Options({"onednn": 3, "tvm": 3}, measure=Measure(), layouts="best")
+    request = prepare_in_faster_layouts(CONVOLUTION, [backend], how).exclusions.request
+    assert (request.layouts is None) is planned_is_slower
+    assert isinstance(request.costing, Costing) and request.costing.ops == request.lowered.ops
+    assert request.rules.classes == {"onednn": 3, "tvm": 3}
 
 
 def test_without_a_device_plans_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from tvm import relax, tirx
 
 from opinfo.analysis import Refusal
 from opinfo.byoc.backends.nvidia.schedules.gpu_schedule import gpu_scheduled
+from opinfo.byoc.backends.nvidia.tvm_schedules import scheduled
 
 from ..interpret import interpret
 from ..machine import execute
@@ -101,3 +102,17 @@ def test_a_refusal_names_its_reason(name: str) -> None:
     build, shapes, reason = REFUSED[name]
     refusal = gpu_scheduled(prim_func(build, *shapes))
     assert isinstance(refusal, Refusal) and reason in refusal.reason
+
+
+def test_sizes_that_are_computed_are_variables_to_rules_of_tvm() -> None:
+    """A softmax over n // 2 * m + 1 positions, which attention needs that is not one kernel."""
+    count = N // 2 * M + 1
+    func = prim_func(lambda e, x, _: e(nn.softmax(x)), (3, count), (N, M), dtype="float32")
+    mod = scheduled(tvm.IRModule({"main": func}), TARGET)
+    kernel = mod["main"]
+    for sizes in ({"n": 4, "m": 3}, {"n": 1, "m": 5}, {"n": 300, "m": 9}):
+        n = sizes["n"] // 2 * sizes["m"] + 1
+        x = np.random.default_rng(0).standard_normal((3, n))
+        (got,) = execute(kernel, [x], {**sizes, "size_0": n})
+        want = np.exp(x - x.max(-1, keepdims=True))
+        np.testing.assert_allclose(got, want / want.sum(-1, keepdims=True), 1e-6, 1e-9)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from opinfo.byoc.backends.nvidia import locate
+from opinfo.byoc.backends.nvidia.libraries import locate
 from opinfo.byoc.codegen import toolchain
 from opinfo.byoc.codegen.kept_code import KeptCode, kept_code
 from opinfo.byoc.codegen.toolchain import CompilerError, shared

@@ -11,9 +11,13 @@ from typing import Any
 
 import pytest
 
+from opinfo.byoc.backends.nvidia.nvrtc import kernel_compiler
 from opinfo.byoc.backends.nvidia.nvrtc import kernel_headers as subject
 from opinfo.byoc.backends.nvidia.nvrtc.kernel_headers import NEEDED, kernel_headers
 from opinfo.byoc.codegen.loading import cuda_device
+from opinfo.byoc.compile import compile_module
+
+from ..layout.nets import net
 
 
 @pytest.fixture
@@ -135,3 +139,43 @@ def test_an_old_driver_is_named(version: int, told: str, monkeypatch: pytest.Mon
     monkeypatch.setattr("ctypes.CDLL", lambda path: Driver)
     reason = cuda_device._old_driver()
     assert (reason is None) if not told else (reason is not None and told in reason)
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        ("bindings", "cuda-bindings is not installed (pip install 'opinfo[cuda]')"),
+        ("library", "libnvrtc is not installed (pip install 'opinfo[cuda]')"),
+        ("headers", "nv/target, which they include, is not installed (pip install 'opinfo[cuda]')"),
+        ("", None),
+    ],
+)
+@pytest.mark.usefixtures("given")
+def test_what_kernels_cannot_be_compiled_without(
+    broken: str, reason: str | None, packages: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def version() -> None:
+        if broken == "library":
+            raise RuntimeError('Failure finding "libnvrtc.so"')
+
+    nvrtc: Any = sys.modules["cuda.bindings.nvrtc"]
+    nvrtc.nvrtcVersion = version
+    monkeypatch.setattr(kernel_compiler, "_TOOLKIT", packages / "none")
+    monkeypatch.setenv("PATH", str(packages))
+    monkeypatch.delenv(kernel_compiler.MODE, raising=False)
+    if broken == "bindings":
+        monkeypatch.setitem(sys.modules, "cuda.bindings.nvrtc", None)
+    complete(packages)
+    if broken == "headers":
+        (packages / "nvidia-cuda-cccl/include/cccl/nv/target").unlink()
+    assert kernel_compiler.no_kernel_compiler() == reason
+    monkeypatch.setenv(kernel_compiler.MODE, "nvcc")
+    told = kernel_compiler.no_kernel_compiler()
+    assert told == f"nvcc is not on PATH, which {kernel_compiler.MODE} asks for"
+
+
+def test_a_model_is_not_taken_apart_for_want_of_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Regions would be excluded one by one, as if they did not build."""
+    monkeypatch.setattr("opinfo.byoc.compile.no_kernel_compiler", lambda: "no NVRTC")
+    with pytest.raises(FileNotFoundError, match="kernels of a GPU cannot be compiled: no NVRTC"):
+        compile_module(net(lambda e, r, x: x, (4,)), [], target="cuda -arch=sm_90")

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import tvm_ffi
 
-from opinfo.byoc.backends.common.region_source import headers
-from opinfo.byoc.backends.nvidia.cudnn import HEADERS
+from opinfo.byoc.backends.nvidia.cudnn.cudnn import HEADERS
+from opinfo.byoc.backends.nvidia.libraries.source import library_headers
 
 STUB = Path(__file__).parent / "nvidia_stub"
 #: Three regions: relu(x * w) of 1x1 convolutions over rows of 5, 6 and again 5 pixels. Functions
@@ -59,7 +59,7 @@ extern "C" int prepare_alone(int k) { return counted([&] { regions[k].prepare(0)
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("checks")
     source, library = folder / "checks.cc", folder / "checks.so"
-    text = headers("opinfo.byoc.backends.nvidia", "runtime.hpp", *HEADERS)
+    text = library_headers("opinfo.byoc.backends.nvidia.cudnn", *HEADERS)
     source.write_text(text + HARNESS)
     folders = [f"-I{p}" for p in (STUB, *tvm_ffi.libinfo.include_paths())]
     runtime = tvm_ffi.libinfo.find_libtvm_ffi()

@@ -21,7 +21,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu.gpu_kernels import bandwidth, by_tvm, compiled, timed
+from benchmarks.gpu.gpu_kernels.kernel_builds import by_tvm, compiled
+from benchmarks.gpu.gpu_kernels.kernel_times import bandwidth, timed
 
 
 @dataclass(frozen=True)

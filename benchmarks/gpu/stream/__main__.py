@@ -1,13 +1,14 @@
 """Serve a stream of requests of many shapes, against `torch.compile(dynamic=True)`.
 
     python -m benchmarks.gpu.stream build DIR [--only NAME ...] [--jobs 8]
-    python -m benchmarks.gpu.stream time DIR [--only NAME ...]
+    python -m benchmarks.gpu.stream time DIR [--only NAME ...] [--alone]
     python -m benchmarks.gpu.stream page DIR
 
 200 requests of 40 shapes, which come as often as words of a text do. `build` compiles one library
 for all shapes of a model, and one for each of four shapes alone. `time` sends each request to all
 sides in turns, twice: the first time shapes are new. Each side was called with two other shapes
-before. `page` writes the last section of docs/results/gpu.md from the rows in DIR.
+before. With `--alone` there is no other side, and nothing is kept for the page. `page` writes the
+last section of docs/results/gpu.md from the rows in DIR.
 """
 
 from __future__ import annotations
@@ -79,8 +80,9 @@ def main() -> None:
     from .stream_times import timed
 
     for name in names:
-        row = timed(options.folder, name)
-        (options.folder / f"stream-{name}.times.json").write_text(json.dumps(row, indent=1))
+        row = timed(options.folder, name, options.alone)
+        if not options.alone:
+            (options.folder / f"stream-{name}.times.json").write_text(json.dumps(row, indent=1))
 
 
 def _builds(folder: Path, names: Sequence[str], jobs: int) -> bool:
@@ -110,6 +112,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="bert, vit")
     parser.add_argument("--jobs", type=int, default=8)
+    parser.add_argument("--alone", action="store_true", help="without torch.compile")
     return parser.parse_args()
 
 

@@ -18,8 +18,7 @@ Written from `python -m benchmarks.gpu.stream`: 200 requests of 40 shapes in flo
 BERT-base with 16 to 512 tokens, a ViT-B/16 for images of 4 x 4 to 22 x 22 patches), each sent to
 all sides in turns and waited for. All sides were called with two other shapes before. In the first
 pass shapes are new. **torch** is `torch.compile(dynamic=True)`, **graphs** with
-`mode="reduce-overhead"`. DEVICE.
-"""
+`mode="reduce-overhead"`. DEVICE."""
 PASSES = ("model", "pass", "side", "all requests, ms", "/ the best of torch", "median, ms",
           "longest, ms", "apart")  # fmt: skip
 SAMPLES = ("model", "shape", "opinfo, ms", "/ its static build", "/ torch", "/ graphs", "kernels",
@@ -43,7 +42,7 @@ def section(folder: Path) -> str:
     parts = [HEAD.replace("DEVICE", rows[0]["device"])]
     parts.append(table(PASSES, [cells for row in rows for cells in _passes(row)]))
     parts.append(table(SAMPLES, [_sample(row, s) for row in rows for s in row["samples"]]))
-    return "\n".join(parts) + "\n"
+    return "\n\n".join(parts) + "\n"
 
 
 def _passes(row: Mapping[str, Any]) -> list[list[str]]:

@@ -20,15 +20,21 @@ from .stream_requests import Stream, halves, network, requests, shaped
 Run = Callable[[Any], Any]
 
 
-def timed(folder: Path, name: str) -> dict[str, Any]:
-    """Return the row of a stream: milliseconds of each request on each side, in two passes."""
+def timed(folder: Path, name: str, alone: bool = False) -> dict[str, Any]:
+    """Return the row of a stream: milliseconds of each request on each side, in two passes.
+
+    Args:
+        folder: Where the libraries are.
+        name: The stream.
+        alone: Whether the library is the only side.
+    """
     stream, module = network(name)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     row: dict[str, Any] = {"name": name, "device": torch.cuda.get_device_name(),
                            "torch": torch.__version__}  # fmt: skip
     with torch.no_grad():
         module = module.cuda()
-        sides = _sides(folder, name, module, row)
+        sides = _sides(folder, name, module, alone)
         for shape in stream.warm:
             _warm(sides, _value(stream, shape), row)
         order = requests(stream)
@@ -56,8 +62,10 @@ def _machine(path: Path) -> Run:
     return lambda x: main(tvm.runtime.from_dlpack(x))
 
 
-def _sides(folder: Path, name: str, module: Any, row: dict[str, Any]) -> dict[str, Run]:
+def _sides(folder: Path, name: str, module: Any, alone: bool) -> dict[str, Run]:
     sides: dict[str, Run] = {"ours": _machine(folder / f"{shaped(name, ())}.so")}
+    if alone:
+        return sides
     for key, mode in (("torch", "default"), ("torch_graphs", "reduce-overhead")):
         torch._dynamo.config.cache_size_limit = 64
         sides[key] = torch.compile(copy.deepcopy(module), dynamic=True, mode=mode)

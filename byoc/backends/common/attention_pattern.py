@@ -44,7 +44,6 @@ class AttentionRules:
         reads: Whether it reads an operand where it lies, given which of the last two axes, -1 or
             -2, has the elements of a head.
         masks: A condition on a sum of the scores and another tensor.
-        missing: Why the library is not usable; None if it is.
         whole: Why it does not take a region, if none of its operators says so. The region ends
             with the second product, or with an operator after it.
         symbolic: Whether extents may be known at run time only; ``whole`` says which.
@@ -54,7 +53,6 @@ class AttentionRules:
     moves: tuple[str, ...] = _MOVES
     reads: Callable[[Strided, int], bool] = in_rows
     masks: Condition = lambda node: None
-    missing: Callable[[], str | None] = lambda: None
     whole: Callable[[Region], str | None] | None = None
     symbolic: bool = False
 
@@ -87,7 +85,7 @@ class AttentionRules:
         A product alone that several conditions refuse is then reported by the pattern of products,
         which says what the user can change.
         """
-        failed = both(node) or self.typed(node) or self.known(node) or self.missing()
+        failed = both(node) or self.typed(node) or self.known(node)
         return failed if isinstance(failed, (str, Unmet)) else None
 
     def queries_and_keys(self, node: Node) -> Sequence[Op]:

@@ -9,7 +9,7 @@ After:  blockIdx.x, threadIdx.x over i, j, c; for r0, r1 in T.grid(…)
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tvm
@@ -24,6 +24,7 @@ from ....analysis.support.progress import stage
 from ...codegen.loading.cuda_device import cuda_device
 from ...codegen.memory import UPPER, planning, unbounded
 from ...codegen.partition import attached
+from ...matching.named_sizes import with_named_sizes
 from ...prepare.raise_ops import raise_ops
 from .graphs.graph_code import graph_code
 from .graphs.whole_call import BY_SHAPE
@@ -184,10 +185,21 @@ def _scheduled(func: Any, target: Any) -> Any:
     own = directly_scheduled(func)
     if own:
         return own
-    for rule in (dl.gpu.Reduction(), dl.gpu.GeneralReduction(), dl.gpu.Fallback()):
-        if (out := _by_tvm(ordered, rule, target)) is not None:
-            return out
+    for form in (ordered, *_over_sizes(func)):
+        for rule in (dl.gpu.Reduction(), dl.gpu.GeneralReduction(), dl.gpu.Fallback()):
+            if (out := _by_tvm(form, rule, target)) is not None:
+                return out
     return func
+
+
+def _over_sizes(func: Any) -> Iterator[Any]:
+    """The PrimFunc over variables for sizes that are computed, which TVM's rules do not invert.
+
+    Its buffers bind these variables, as ``n`` is bound by a buffer of ``(n,)``.
+    """
+    named = with_named_sizes(func)
+    if named is not None:
+        yield in_order(named[0])
 
 
 def _by_tvm(func: Any, rule: Any, target: Any) -> Any | None:

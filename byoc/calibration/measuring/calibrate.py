@@ -20,9 +20,11 @@ from ...measure.run_candidates import results
 from ...measure.subject import subject
 from ...prepare.prepare import prepare
 from ..calibration import Calibration, Sample
-from ..calibrations import CALIBRATED, this_machine
+from ..calibrations import CALIBRATED, GPU_BACKENDS, this_gpu, this_machine
 from ..cost_model import TVM
+from ..device_rates import LARGE
 from ..workload import Workload, implemented, workload
+from .gpu_grid import gpu_points
 from .workload_grid import TVM_WORK, Point, module, points
 
 
@@ -40,7 +42,7 @@ def calibrate(how: Measure, grid: Sequence[Point] | None = None) -> Calibration:
     """Measure the grid with all installed backends and with TVM.
 
     Args:
-        how: Where and how to measure; its target is TVM's.
+        how: Where and how to measure; its target is TVM's. For a GPU's, the GPU is calibrated.
         grid: The workloads; by default all.
 
     Returns:
@@ -48,10 +50,15 @@ def calibrate(how: Measure, grid: Sequence[Point] | None = None) -> Calibration:
 
     Raises:
         MeasureError: Nothing can be measured.
+        NoGpu: A GPU is to be calibrated, and none is visible.
     """
-    machine = this_machine(how.threads)
-    backends = [guarded(find(n), []) for n in CALIBRATED if n in machine.versions]
-    listed = list(points() if grid is None else grid)
+    how.check()
+    names = GPU_BACKENDS if how.on_gpu else CALIBRATED
+    machine = this_gpu() if how.on_gpu else this_machine(how.threads)
+    backends = [guarded(find(n), []) for n in names if n in machine.versions]
+    if grid is None:
+        grid = gpu_points() if how.on_gpu else points()
+    listed = list(grid)
     lowered = read(prepare(module(listed), backends), "calibrate")
     timed = list(_timed(lowered, listed, backends, how))
     found, _ = results([t.candidate for t in timed], how)
@@ -87,7 +94,8 @@ def _timed(
             continue  # the operator was lowered to several, or is not recovered
         placed = region("", ops, lowered.infos, elements=False).region
         load = workload(placed.calls[0])
-        if point.count == 1 and load.work <= TVM_WORK:
+        most = LARGE if how.on_gpu and not load.family.startswith(("conv", "matmul")) else TVM_WORK
+        if point.count == 1 and load.work <= most:
             yield Timed(TVM, load, 1, by_tvm(subject(ops, {}), how.machine))
         for backend in backends:
             if _takes(backend, ops, lowered):
@@ -116,5 +124,5 @@ def measuring(threads: int, target: str, progress: Any = None) -> Measure:
 
     Whatever else runs on the machine only adds time, so the least says most.
     """
-    how = Measure(servers=1, threads=threads, timeout=20.0, repeat=15, target=target)
+    how = Measure(servers=1, threads=threads, timeout=60.0, repeat=15, target=target)
     return replace(how, least=True, milliseconds=2, progress=progress)

@@ -76,6 +76,7 @@ class Point:
     shapes: tuple[tuple[int, ...], ...]
     build: Build
     count: int = 1
+    dtype: str = "float32"
 
 
 def points() -> list[Point]:
@@ -87,7 +88,7 @@ def module(grid: list[Point]) -> Any:
     """A module with the function ``point_0`` for the first point, and so on."""
     builder = relax.BlockBuilder()
     for k, point in enumerate(grid):
-        params = [relax.Var(f"x{n}", relax.TensorType(s, "float32"))
+        params = [relax.Var(f"x{n}", relax.TensorType(s, point.dtype))
                   for n, s in enumerate(point.shapes)]  # fmt: skip
         with builder.function(f"point_{k}", params):
             with builder.dataflow():

@@ -23,6 +23,10 @@ RUNTIME, CUDART = "tvm_runtime_cuda", "libcudart.so.13"
 CUDA = 13
 
 
+class NoGpu(RuntimeError):
+    """A GPU is needed, and none is visible; the message says why."""
+
+
 def cuda_device(number: int = 0) -> Any:
     """Return a device of CUDA, after TVM's runtime for it was loaded if it can be."""
     no_runtime()
@@ -54,6 +58,13 @@ def _packaged() -> list[Path]:
     except PackageNotFoundError:
         return []
     return [Path(str(f.locate())) for f in listed if f.name == CUDART]
+
+
+def needed_gpu(what: str) -> Any:
+    """Return the GPU of this machine. Raises `NoGpu`, with ``what`` in front, if there is none."""
+    if (reason := no_gpu()) is not None:
+        raise NoGpu(f"{what}: {reason}")
+    return tvm.cuda(0)
 
 
 def no_gpu() -> str | None:

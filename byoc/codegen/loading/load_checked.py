@@ -68,6 +68,23 @@ def load_checked(library: str, device: Any, runs_elsewhere: bool = False) -> Any
     return loaded
 
 
+def check_opens(library: str) -> None:
+    """Resolve all symbols of a library for a device that this machine does not have.
+
+    Raises:
+        LoadError: A symbol or a library is missing; the message is the dynamic linker's.
+    """
+
+    def opened() -> str:
+        try:
+            ctypes.CDLL(os.path.abspath(library))
+        except OSError as error:
+            return str(error)
+        return ""
+
+    _survives(opened)
+
+
 def _survives(work: Callable[[], str]) -> None:
     """Raises `LoadError` unless a fork of this process completes ``work``.
 

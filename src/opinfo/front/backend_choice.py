@@ -9,10 +9,20 @@ from typing import Any
 import tvm
 
 from ..byoc.backend.backend import Backend
-from ..byoc.backend.catalog import find, unusable
+from ..byoc.backend.catalog import find, resolve_backends, unusable
+from ..byoc.backends.nvidia.libraries.estimated_cost import with_rates
 from ..byoc.building.build_library import on_gpu
 from ..byoc.calibration.calibration import Calibration
-from ..byoc.calibration.calibrations import CALIBRATED, InForce, in_force, known, named
+from ..byoc.calibration.calibrations import (
+    CALIBRATED,
+    GPU_BACKENDS,
+    InForce,
+    gpu_in_force,
+    in_force,
+    known,
+    named,
+)
+from ..byoc.calibration.device_rates import is_of_gpu, rates_of
 from ..byoc.dispatching.dispatch import Dispatched
 from ..byoc.dispatching.dispatch import dispatch as dispatch_module
 from ..byoc.measure import Measure
@@ -22,8 +32,6 @@ from .models import as_module
 
 #: The class of TVM's own code if no backends are named: that of all backends.
 SHARED = 3
-#: The default backends on a GPU, the preferred one first.
-GPU_BACKENDS = ("cudnn", "cublaslt")
 #: Backends that come first whatever they cost: others would store weights of few bits in full.
 FIRST = ("weight_only",)
 
@@ -75,7 +83,7 @@ class BackendChoice:
     Attributes:
         backends: Names or backends.
         priority: Their classes.
-        costs: The calibration that costs come from; None on a GPU.
+        costs: The calibration that costs come from; None on a GPU that is not calibrated.
     """
 
     backends: Sequence[str | Backend]
@@ -84,7 +92,10 @@ class BackendChoice:
 
     @property
     def calibration(self) -> Calibration | None:
-        return None if self.costs is None else self.costs.calibration
+        """The samples to cost matches by; None on a GPU, whose rates backends cost by."""
+        if self.costs is None or is_of_gpu(self.costs.calibration):
+            return None
+        return self.costs.calibration
 
 
 def choose_backends(
@@ -95,15 +106,15 @@ def choose_backends(
 
     If none are named for a CPU, all installed ones whose costs are known and TVM share one class,
     unless ``priority`` says otherwise: an estimate must not compete with measured costs. Those of
-    `FIRST` are in a class above. Named backends, and the installed ones for a GPU, have classes as
-    in `opinfo.byoc.dispatch`.
+    `FIRST` are in a class above. Named backends, and the libraries for a GPU, have classes as in
+    `opinfo.byoc.dispatch`, which says why one of them is not available.
 
     If ``few_bits``, the model has weights of few bits by group. Then backends that take whole
     subgraphs are left out: their threads would wait for work on the cores that its products need.
     """
     parsed = tvm.target.Target(target)
     if on_gpu(parsed):
-        return BackendChoice(installed(parsed) if backends is None else backends, priority, None)
+        return _for_gpu(GPU_BACKENDS if backends is None else backends, priority, calibration)
     if backends is not None and not backends:
         return BackendChoice(backends, priority, None)
     threads = int(parsed.attrs.get("num-cores") or 1)
@@ -117,6 +128,18 @@ def choose_backends(
     if priority is None:
         priority = {"tvm": SHARED, **dict.fromkeys(first, SHARED + 1)}
     return BackendChoice([*(n for n in names if n in known_costs), *first], priority, costs)
+
+
+def _for_gpu(
+    backends: Sequence[str | Backend], priority: Mapping[str, int] | None,
+    calibration: Calibration | None,
+) -> BackendChoice:  # fmt: skip
+    """Return the backends, with costs by the rates of the GPU if it is calibrated."""
+    costs = gpu_in_force(calibration)
+    if costs is None:
+        return BackendChoice(backends, priority, None)
+    rated = with_rates(resolve_backends(backends), rates_of(costs.calibration))
+    return BackendChoice(rated, priority, costs)
 
 
 def installed(target: Any = "llvm") -> list[str]:

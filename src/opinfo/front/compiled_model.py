@@ -9,23 +9,27 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import ml_dtypes  # noqa: F401  (numpy knows bfloat16)
 import numpy as np
 import tvm
 from tvm import relax
 
 from ..byoc.building.build_library import on_gpu
 from ..byoc.calibration.calibrations import InForce
-from ..byoc.codegen.loading.cuda_device import cuda_device
+from ..byoc.codegen.loading.cuda_device import needed_gpu
 from ..byoc.compile import CompiledModule
 from ..byoc.dispatching.dispatch import Dispatched
 from ..jit.arguments.boundary import Boundary
-from ..jit.arguments.signature import Signature
+from ..jit.arguments.extent import value
+from ..jit.arguments.signature import Param, Signature
 from ..verify.verification import Verified, verified
 from .models import as_module
 
 if TYPE_CHECKING:
     from ..jit.compile.compile_shapes import CompiledShapes
     from ..jit.compile.specialize import SpecializedFunction
+
+Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, repr=False)
@@ -76,6 +80,7 @@ class Compiled:
             An array, or a tuple of arrays.
 
         Raises:
+            NoGpu: The model is for a GPU, and none is visible.
             ValueError: The model has no such function, or the inputs do not fit its parameters.
         """
         if function not in self.signatures:
@@ -87,6 +92,24 @@ class Compiled:
             values, _ = self._boundaries[function](inputs)
         with self._alone:
             return _plain(self._machine[function](*values))
+
+    def warm(self, *sizes: Mapping[str, int], function: str = "main") -> None:
+        """Call a function with zeros at sizes that will come, so that no later call of them waits.
+
+        On a GPU, the first call of a shape makes kernels' plans and a CUDA graph.
+
+        Args:
+            sizes: Mappings from the symbolic dimensions to sizes, ``{"n": 8, "m": 128}``.
+            function: The function's name.
+
+        Raises:
+            NoGpu: The model is for a GPU, and none is visible.
+            ValueError: The model has no such function, a size is missing or does not fit, or a
+                parameter is not a tensor.
+        """
+        for given in sizes:
+            params = self.signatures[function].params if function in self.signatures else ()
+            self.run(*(_zeros(param, given) for param in params), function=function)
 
     def export(self, path: str | Path) -> None:
         """Write the library; it loads in any process that has the TVM runtime.
@@ -119,6 +142,7 @@ class Compiled:
 
         Raises:
             FrontendError: The file cannot be read.
+            NoGpu: The model is for a GPU, and none is visible.
         """
         return verified(as_module(model, "verify"), self.result, self.target, seed)
 
@@ -129,7 +153,7 @@ class Compiled:
 
     @property
     def _device(self) -> Any:
-        return cuda_device() if on_gpu(self.target) else tvm.cpu()
+        return needed_gpu("run") if on_gpu(self.target) else tvm.cpu()
 
     @cached_property
     def _boundaries(self) -> dict[str, Boundary]:
@@ -158,11 +182,21 @@ def _served(function: SpecializedFunction) -> str:
     return f"{function.function}: {strategy}{rule}{function.why and f' ({function.why})'}"
 
 
+def _zeros(param: Param, sizes: Mapping[str, int]) -> Array:
+    """Return zeros for a parameter. Raises ``ValueError`` if its shape does not follow."""
+    shape = None if param.kind != "tensor" or param.shape is None else [
+        value(extent, sizes) for extent in param.shape]  # fmt: skip
+    if shape is None or param.dtype is None or None in shape:
+        raise ValueError(f"warm: {param}: expected a tensor whose shape follows from {dict(sizes)}")
+    return np.zeros([n or 0 for n in shape], param.dtype)
+
+
 def _on(device: Any, array: Any) -> Any:
     """Copy an array to a device; return tensors and numbers unchanged."""
     if isinstance(array, (bool, int, float, tvm.runtime.Tensor)):
         return array
-    return tvm.runtime.tensor(np.ascontiguousarray(np.from_dlpack(array)), device)
+    host = array if isinstance(array, np.ndarray) else np.from_dlpack(array)  # refuses bfloat16
+    return tvm.runtime.tensor(np.ascontiguousarray(host), device)
 
 
 def _plain(value: Any) -> Any:

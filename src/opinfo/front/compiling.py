@@ -10,7 +10,7 @@ from tvm import relax
 
 from ..byoc.backend.backend import Backend
 from ..byoc.building.build_library import on_gpu
-from ..byoc.building.read_target import read_target
+from ..byoc.building.read_target import compile_target
 from ..byoc.calibration.calibration import Calibration
 from ..byoc.codegen.host import native_target
 from ..byoc.compile import SharedWork, compile_module
@@ -54,7 +54,8 @@ def compile(
             what they can where they are installed; with `shapes`, TVM's code is used. ``[]`` uses
             only TVM's code.
         target: TVM's target, such as ``"llvm -mcpu=haswell -num-cores=2"`` or a dict; by default
-            this CPU, with one thread. `Compiled.report` names it.
+            this CPU, with one thread. ``"cuda"`` is the GPU of this machine; without it, name one:
+            ``"nvidia/nvidia-h100"``, ``"cuda -arch=sm_90"``. `Compiled.report` names the target.
         shapes: How to compile symbolic functions that no backend takes: ``"jit"``, ``"aot"``,
             `jit.Aot`, a `jit.Config`; or dimensions by name, ``{"n": 8, "m": (1, 512), "k": Dim(1,
             64, likely=(8,))}``, which means ``"jit"`` with these dimensions (for aot:
@@ -84,10 +85,13 @@ def compile(
         TypeError: An argument has the wrong type.
         ValueError: An argument is invalid or contradicts another.
         FileNotFoundError: No C++ compiler is installed.
+        NoGpu: Costs are to be measured on a GPU of this machine, and none is visible.
     """
     mod = as_module(model, "compile")
     source = source_of(mod)
-    tvm_target = native_target() if target is None else read_target(target)
+    tvm_target = native_target() if target is None else compile_target(target)
+    if measure is not None:
+        measure.check()
     mod, config = configured(mod, shapes)
     signatures = _signatures(mod)
     if config is None:

@@ -16,8 +16,9 @@ import tvm
 
 from ..analysis.support.progress import stage
 from ..analysis.support.warn import warn
+from ..byoc.building.build_library import on_gpu
 from ..verify.trial_inputs import trial_inputs
-from ..verify.trial_runs import TrialProcess, TrialRun, trial_runs
+from ..verify.trial_runs import CPU, GPU, TrialProcess, TrialRun, trial_runs
 from ..verify.verification import difference, tolerance_of
 from .compiled_model import Compiled
 
@@ -34,8 +35,9 @@ def run_builds(
         return {}
     stage(f"running {len(builds)} builds")
     values = [tvm.runtime.tensor(a) for a in trial_inputs(model, 0)]
-    threads = int(next(iter(builds.values())).target.attrs.get("num-cores") or 1)
-    runs = trial_runs([b.library for b in builds.values()], values, threads, process)
+    target = next(iter(builds.values())).target
+    threads, device = int(target.attrs.get("num-cores") or 1), GPU if on_gpu(target) else CPU
+    runs = trial_runs([b.library for b in builds.values()], values, threads, process, device)
     return dict(zip(builds, runs, strict=True))
 
 

@@ -1,10 +1,11 @@
 """Run libraries in turns, in a process whose thread pools all have the same size.
 
-``python -m opinfo.verify.trial_runs FOLDER THREADS`` reads the inputs from a folder. For each line
-of JSON, a list of libraries, it loads each and answers why it could not, then writes the outputs of
-each to the folder, and answers milliseconds, all as lines of JSON. The first answer says that it is
-ready. Pools take their size from the environment when they are loaded, which the caller may have
-done long ago. Calls of one thread are timed by CPU time, which other processes do not lengthen.
+``python -m opinfo.verify.trial_runs FOLDER THREADS DEVICE`` reads the inputs from a folder. For
+each line of JSON, a list of libraries, it loads each and answers why it could not, then writes the
+outputs of each to the folder, and answers milliseconds, all as lines of JSON. The first answer says
+that it is ready. Pools take their size from the environment when they are loaded, which the caller
+may have done long ago. Calls of one thread are timed by CPU time, which other processes do not
+lengthen; calls on a GPU by the time until it is idle.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from ..byoc.codegen.loading.cuda_device import cuda_device
 from ..byoc.patterns.failure import one_line
 from ..byoc.process.folder import Folder
 from ..byoc.process.patience import Patience
@@ -44,6 +46,7 @@ PAUSE = 0.05
 #: The most seconds to load a library, of CPU time or of idling.
 LOADING = 60.0
 INPUTS = "inputs"
+CPU, GPU = "cpu", "gpu"
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ class TrialProcess:
     def __init__(self) -> None:
         self._child: subprocess.Popen[bytes] | None = None
         self._folder: Folder | None = None
-        self._job: tuple[int, list[Array]] = 0, []
+        self._job: tuple[int, str, list[Array]] = 0, CPU, []
         self._read = b""  # of its answers
         self._ready = False  # whether it has imported everything
 
@@ -79,18 +82,21 @@ class TrialProcess:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def run(self, libraries: Sequence[Path], inputs: Sequence[Any], threads: int) -> list[TrialRun]:
+    def run(
+        self, libraries: Sequence[Path], inputs: Sequence[Any], threads: int, device: str = CPU
+    ) -> list[TrialRun]:
         """Call ``main`` of each library in turns. Raises as `trial_runs` does.
 
         A process that has other inputs or threads, or that failed, is replaced.
         """
         values = [x.numpy() for x in inputs]
-        same = threads == self._job[0] and len(values) == len(self._job[1]) and all(
-            map(np.array_equal, values, self._job[1]))  # fmt: skip
+        *how, before = self._job
+        same = [threads, device] == how and len(values) == len(before) and all(
+            map(np.array_equal, values, before))  # fmt: skip
         if self._child is None or not same:
             self.close()
-            self._start(inputs, threads)
-            self._job = threads, values
+            self._start(inputs, threads, device)
+            self._job = threads, device, values
         try:
             if not self._ready:
                 self._ready = self._answer()
@@ -117,12 +123,13 @@ class TrialProcess:
             self._folder.remove()
         self._child = self._folder = None
 
-    def _start(self, inputs: Sequence[Any], threads: int) -> None:
+    def _start(self, inputs: Sequence[Any], threads: int, device: str) -> None:
         self._folder = Folder("opinfo-")
         values = {str(k): x for k, x in enumerate(inputs)}
         tvm.runtime.save_param_dict_to_file(values, str(self._folder.path / INPUTS))
         self._read, self._ready = b"", False
-        self._child = spawn(command(__name__, str(self._folder.path), str(threads)), threads)
+        self._child = spawn(command(__name__, str(self._folder.path), str(threads), device),
+                            threads)  # fmt: skip
 
     def _asked(self, libraries: Sequence[Path]) -> tuple[list[str], list[list[float]]]:
         """Return why libraries could not be loaded, and milliseconds of the calls of each."""
@@ -155,7 +162,7 @@ class TrialProcess:
 
 def trial_runs(
     libraries: Sequence[Path], inputs: Sequence[Any], threads: int,
-    process: TrialProcess | None = None,
+    process: TrialProcess | None = None, device: str = CPU,
 ) -> list[TrialRun]:  # fmt: skip
     """Call ``main`` of each library in turns.
 
@@ -164,14 +171,15 @@ def trial_runs(
         inputs: The arguments of ``main``.
         threads: The threads of pools.
         process: A process that may have loaded some of them; by default a new one.
+        device: ``cpu`` or ``gpu``.
 
     Raises:
         RuntimeError: The process fails.
     """
     if process is not None:
-        return process.run(libraries, inputs, threads)
+        return process.run(libraries, inputs, threads, device)
     with TrialProcess() as own:
-        return own.run(libraries, inputs, threads)
+        return own.run(libraries, inputs, threads, device)
 
 
 def _outputs(path: Path) -> tuple[Array, ...]:
@@ -200,10 +208,10 @@ def _times(calls: Sequence[Call | None], clock: Clock) -> list[list[float]]:
     return times
 
 
-def _loaded(library: str) -> Any:
+def _loaded(library: str, device: Any) -> Any:
     """Return ``main`` of a library, or why it cannot be loaded."""
     try:
-        return relax.VirtualMachine(tvm.runtime.load_module(library), tvm.cpu())["main"]
+        return relax.VirtualMachine(tvm.runtime.load_module(library), device)["main"]
     except Exception as error:  # of any library in it
         print(f"{library}: {error}", file=sys.stderr)
         return one_line(error)
@@ -228,11 +236,25 @@ def _called(main: Any, values: Sequence[Any], outputs: Path) -> Call | None:
     return call
 
 
-def _main(folder: Path, threads: int) -> None:
+def _clock(threads: int, device: Any) -> Clock:
+    """Return a clock whose seconds a call takes."""
+    if device.dlpack_device_type() == tvm.cpu().dlpack_device_type():
+        return process_time if threads == 1 else perf_counter
+
+    def idle() -> float:
+        device.sync()
+        return perf_counter()
+
+    return idle
+
+
+def _main(folder: Path, threads: int, kind: str) -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # libraries may print too
     saved = tvm.runtime.load_param_dict_from_file(str(folder / INPUTS))
-    values = [saved[str(k)] for k in range(len(saved))]
+    device = cuda_device() if kind == GPU else tvm.cpu()
+    values = [saved[str(k)].copyto(device) for k in range(len(saved))]
+    clock = _clock(threads, device)
 
     def answer(value: Any) -> None:
         answers.write(json.dumps(value).encode() + b"\n")
@@ -244,13 +266,13 @@ def _main(folder: Path, threads: int) -> None:
         names = json.loads(line)
         for name in names:
             if name not in functions:
-                functions[name] = _loaded(name)
+                functions[name] = _loaded(name, device)
             answer(functions[name] if isinstance(functions[name], str) else "")
         calls = [None if isinstance(functions[name], str) else
                  _called(functions[name], values, folder / str(k))
                  for k, name in enumerate(names)]  # fmt: skip
-        answer(_times(calls, process_time if threads == 1 else perf_counter))
+        answer(_times(calls, clock))
 
 
 if __name__ == "__main__":
-    _main(Path(sys.argv[1]), int(sys.argv[2]))
+    _main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3])

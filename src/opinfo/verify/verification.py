@@ -18,6 +18,7 @@ from ..byoc.building.build_library import on_gpu
 from ..byoc.building.read_target import read_target
 from ..byoc.codegen.executable import executable
 from ..byoc.codegen.export import export_library
+from ..byoc.codegen.loading.cuda_device import needed_gpu
 from ..byoc.compile import CompiledModule
 from ..byoc.dispatching.dispatch import Dispatched
 from ..byoc.measure import Excluded, Timing
@@ -25,7 +26,7 @@ from ..byoc.process.folder import Folder
 from ..layout.report.plan_report import columns
 from ..report.regions import costs, reasons
 from .trial_inputs import trial_inputs
-from .trial_runs import flat, trial_runs
+from .trial_runs import GPU, flat, trial_runs
 
 if TYPE_CHECKING:
     from ..jit.compile.compile_shapes import CompiledShapes
@@ -131,23 +132,34 @@ def verified(
     Args:
         mod: The unmodified module.
         result: The compile result.
-        target: TVM's target for the unmodified module; a GPU is replaced by the CPU.
+        target: TVM's target of the result; the unmodified module runs on the CPU.
         seed: Seed of the inputs.
+
+    Raises:
+        NoGpu: The result is for a GPU, and none is visible.
     """
+    gpu = on_gpu(target)
+    device = needed_gpu("verify") if gpu else tvm.cpu()
     values = [tvm.runtime.tensor(a) for a in trial_inputs(mod, seed)]
-    host = tvm.target.Target("llvm") if on_gpu(target) else read_target(target)
+    host = tvm.target.Target("llvm") if gpu else read_target(target)
     plain = executable(mod, host)
     before = relax.VirtualMachine(plain, tvm.cpu())["main"]
-    after = relax.VirtualMachine(tvm.runtime.load_module(str(result.library)), tvm.cpu())["main"]
+    after = relax.VirtualMachine(tvm.runtime.load_module(str(result.library)), device)["main"]
     stage("comparing with the unmodified model")
-    pairs = zip(_arrays(after(*values)), _arrays(before(*values)), strict=True)
+    results = _arrays(after(*(value.copyto(device) for value in values)))
+    pairs = zip(results, _arrays(before(*values)), strict=True)
     worst = max((difference(b, a) for a, b in pairs), key=lambda d: (d != d, d), default=0.0)
     threads = int(host.attrs.get("num-cores") or 1)
     folder = Folder("opinfo-")
     try:
         export_library(plain, folder.path / "plain.so")
-        libraries = (result.library, folder.path / "plain.so")
-        compiled, unmodified = (run.times for run in trial_runs(libraries, values, threads))
+        libraries = [result.library, folder.path / "plain.so"]
+        if gpu:
+            runs = [*trial_runs(libraries[:1], values, threads, device=GPU),
+                    *trial_runs(libraries[1:], values, threads)]  # fmt: skip
+        else:
+            runs = trial_runs(libraries, values, threads)
+        compiled, unmodified = (run.times for run in runs)
     finally:
         folder.remove()
     tolerance = tolerance_of(result.dispatched)

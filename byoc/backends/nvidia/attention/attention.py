@@ -12,6 +12,7 @@ import functools
 
 import numpy as np
 
+from .....analysis.support.warn import warn
 from .....layout.graph.relax_graph import Op
 from ....backend.region import Region, Tensor
 from ....backend.region import region as region_of
@@ -65,14 +66,22 @@ def whole(attention: Region) -> str | None:
     if found.mask is not None and isinstance(keys, int) and isinstance(many, int):
         if keys <= FEW_KEYS and many >= MANY_HEADS:
             return f"{many} heads with a mask have {keys} keys each: products take less time"
+    if (reason := missing()) is not None:
+        return reason
     begin_object()
     return None
 
 
 @functools.cache
 def missing() -> str | None:
-    """Why code for cuDNN's frontend cannot be built; None if it can."""
-    return CUDNN_FRONTEND.missing()
+    """Why code for cuDNN's frontend cannot be built, with a warning; None if it can.
+
+    It is asked once for a process, when a region would be one kernel.
+    """
+    reason = CUDNN_FRONTEND.missing()
+    if reason is not None:
+        warn(f"cudnn: attention of halves is not one kernel: {reason}")
+    return reason
 
 
 def usable(node: Node) -> str | None:
@@ -80,7 +89,7 @@ def usable(node: Node) -> str | None:
     return missing()
 
 
-RULES = AttentionRules(halves, MOVES, reads, open_mask, lambda: missing(), whole, symbolic=True)
+RULES = AttentionRules(halves, MOVES, reads, open_mask, whole=whole, symbolic=True)
 
 
 def patterns() -> tuple[Pattern, ...]:

@@ -1,28 +1,42 @@
-"""The estimated costs of a region, and of a conversion."""
+"""The estimated costs of a region, and of a conversion, by the rates of a GPU."""
 
 from __future__ import annotations
 
-from ....backend.flops import moved
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from ....backend.backend import Backend
 from ....backend.region import Region, Tensor
+from ....calibration.device_rates import DeviceRates
 from .dtypes import HALVES
 
-#: Microseconds for a launch; bytes that memory moves in a microsecond.
-LAUNCH, BANDWIDTH = 4.0, 2e6
+#: Those of an H100, for GPUs that are not calibrated.
+RATES = DeviceRates(4.0, 2e6, {"float16": 3.3e8, "bfloat16": 3.3e8, "float32": 2.5e7})
 
 
-def cost(region: Region) -> float:
-    """Microseconds for launches, and for the bytes read and written.
+def cost(region: Region, rates: DeviceRates = RATES) -> float:
+    """Microseconds for launches, for the bytes read and written, and for multiplications.
 
     Tensor cores read channels last, so a convolution of halves with channels first costs two
     transposes more.
     """
-    kernels = 3 if _is_transposed(region) else 1
-    return kernels * (LAUNCH + moved(region) / BANDWIDTH)
+    return rates.fused(region) + (2 * rates.moving(region) if _is_transposed(region) else 0.0)
 
 
-def conversion(moved: float) -> float:
+def conversion(moved: float, rates: DeviceRates = RATES) -> float:
     """Microseconds for the launch that converts a layout, and for its bytes."""
-    return LAUNCH + moved / BANDWIDTH
+    return rates.streamed(moved)
+
+
+def with_rates(backends: Sequence[Backend], rates: DeviceRates) -> list[Backend]:
+    """The backends, those with costs of this file by the rates of another GPU."""
+    return [
+        replace(b, cost=partial(cost, rates=rates), conversion=partial(conversion, rates=rates))
+        if b.cost is cost
+        else b
+        for b in backends
+    ]
 
 
 def _is_transposed(region: Region) -> bool:

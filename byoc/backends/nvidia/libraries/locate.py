@@ -70,14 +70,14 @@ class CudaLibrary:
         if not self.includes():
             return self._no_header()
         if self.shared and self.library() is None:
-            return f"{self.shared} is not installed ({_install(self.packages)})"
+            return f"{self.shared} is not installed ({self._install})"
         return None
 
     def _candidates(self) -> Iterator[tuple[Path, ...]]:
         needed = [folder for library in self.needs for folder in library.includes()]
         included = [folder for name in self.others for folder in package_folders(name, "include")]
         own = [f for f in _folders(self.packages, "include") if (f / self.header).exists()]
-        toolkits = [root / "include" for root in _roots()]
+        toolkits = [root / kind for root in _roots() for kind in ("include", "include/cccl")]
         for more in ((), toolkits):  # versions are mixed only if nothing else compiles
             for folder in own:
                 yield tuple(dict.fromkeys((folder, *needed, *included, *more)))
@@ -86,11 +86,18 @@ class CudaLibrary:
         return _compile_error(self.header, folders)
 
     def _no_header(self) -> str:
-        first = next(self._candidates(), None)
-        if first is None:
-            return f"{self.header} of {self.name} is not installed ({_install(self.packages)})"
-        return (f"{first[0] / self.header} does not compile: {self._error(first)} "
-                f"({_install((*self.others, *self.packages))})")  # fmt: skip
+        tried = list(self._candidates())
+        if not tried:
+            return f"{self.header} of {self.name} is not installed ({self._install})"
+        most = tried[-1]  # has the folders of all others
+        return f"{most[0] / self.header} does not compile: {self._error(most)} ({self._install})"
+
+    @property
+    def _install(self) -> str:
+        """How to install it, with all that its header includes."""
+        if self.packages:
+            return "pip install 'opinfo[cuda]'"
+        return f"install it with its headers, and set {self.name.upper()}_HOME to its folder"
 
 
 CUDART = CudaLibrary("CUDA", "cuda_runtime_api.h", "libcudart",
@@ -127,10 +134,6 @@ def options(*libraries: CudaLibrary) -> tuple[str, ...]:
         out += ["-std=c++17", "-ldl"] if shared is None else linked(folders[0], shared)
         out += [f"-I{folder}" for folder in folders[shared is not None :]]
     return tuple(out)
-
-
-def _install(packages: tuple[str, ...]) -> str:
-    return f"pip install {packages[0]}" if packages else "see its installation guide"
 
 
 @functools.cache

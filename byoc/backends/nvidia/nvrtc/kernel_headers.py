@@ -42,7 +42,14 @@ def kernel_headers() -> Iterator[None]:
 @functools.cache
 def header_folders() -> tuple[Path, ...]:
     """The folders of the packages' headers; empty unless all that is needed is in them."""
+    return () if missing_headers() else _folders()
+
+
+def missing_headers() -> list[str]:
+    """What is needed and in no package."""
+    return [h for h in NEEDED if not any((folder / h).exists() for folder in _folders())]
+
+
+def _folders() -> tuple[Path, ...]:
     of_packages = [folder for name in PACKAGES for folder in package_folders(name, "include")]
-    folders = tuple(dict.fromkeys(f for p in of_packages for f in (p, p / "cccl") if f.is_dir()))
-    found = all(any((f / header).exists() for f in folders) for header in NEEDED)
-    return folders if found else ()
+    return tuple(dict.fromkeys(f for p in of_packages for f in (p, p / "cccl") if f.is_dir()))

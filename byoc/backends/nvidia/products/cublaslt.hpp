@@ -113,9 +113,29 @@ class Matmul : public Kernel {
   }
 
   // The algorithm that is fastest here, of those that the library names for addresses as aligned as
-  // these: measured once for each product. In a capture, the first one, which it estimates so. If a
-  // request waits, few are measured, which takes as long as a call of a model with twelve layers.
+  // these: measured once for each product, for all regions with it. If it may not be measured, as in
+  // a capture, the first one, which the library estimates so. If a request waits, few are measured,
+  // which takes as long as a call of a model with twelve layers.
   void choose(const Context& c) {
+    static std::mutex mutex;
+    static std::map<std::vector<int64_t>, cublasLtMatmulHeuristicResult_t> fastest;
+    const auto key = problem(c);
+    const std::lock_guard<std::mutex> alone(mutex);  // nothing else is timed meanwhile
+    const auto known = fastest.find(key);
+    if (known != fastest.end()) return take(known->second);
+    std::array<cublasLtMatmulHeuristicResult_t, kMany> named;
+    const int count = heuristics(c, named);
+    take(named[0]);
+    const cudaStream_t stream = stream_of(device_);
+    void* out = g_.d.in(c.data);
+    const bool in_place = g_.residual && g_.residual.in(c.data) == out;
+    if (count == 1 || in_place || Capture(stream).id() != 0) return;
+    if (fastest.size() > kKept) fastest.clear();
+    take(fastest.emplace(key, raced(c, stream, named.data(), count)).first->second);
+  }
+
+  // The algorithms that the library names, the one that it estimates the fastest first.
+  int heuristics(const Context& c, std::array<cublasLtMatmulHeuristicResult_t, kMany>& named) {
     cublasLtMatmulPreference_t wish = nullptr;
     check(cublasLtMatmulPreferenceCreate(&wish), "preference");
     const size_t most = kWorkspace;
@@ -132,7 +152,6 @@ class Matmul : public Kernel {
                                 CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
                                          &reductions, sizeof(reductions));
-    std::array<cublasLtMatmulHeuristicResult_t, kMany> named;
     int count = 0;
     const auto status =
         cublasLtMatmulAlgoGetHeuristic(handle_, &desc_, &b_, &a_, &d_, &d_, wish,
@@ -141,20 +160,7 @@ class Matmul : public Kernel {
     if (status != CUBLAS_STATUS_SUCCESS || count == 0)
       OPINFO_THROW(RuntimeError) << c.name << ": cuBLASLt has no algorithm for it: "
                                   << cublasLtGetStatusString(status);
-    take(named[0]);
-    const cudaStream_t stream = stream_of(device_);
-    void* out = g_.d.in(c.data);
-    const bool in_place = g_.residual && g_.residual.in(c.data) == out;
-    if (count == 1 || in_place || Capture(stream).id() != 0) return;
-    static std::mutex mutex;
-    static std::map<std::vector<int64_t>, cublasLtMatmulHeuristicResult_t> fastest;
-    std::lock_guard<std::mutex> lock(mutex);
-    const auto key = problem(c);
-    if (fastest.size() > kKept) fastest.clear();
-    auto known = fastest.find(key);
-    if (known == fastest.end())
-      known = fastest.emplace(key, raced(c, stream, named.data(), count)).first;
-    take(known->second);
+    return count;
   }
 
   void take(const cublasLtMatmulHeuristicResult_t& algorithm) {

@@ -38,6 +38,7 @@ EPILOGUES = {None: "Identity", "relax.nn.relu": "Relu", "relax.nn.gelu": "Gelu",
 TYPES = {"float32": "float", "float16": "cutlass::half_t", "bfloat16": "cutlass::bfloat16_t"}
 #: The fewest and the most bytes that tensor cores read at once.
 LEAST, MOST = 4, 16
+NO_NVCC = "nvcc is not on PATH (install NVIDIA's CUDA toolkit, 13 for TVM's package)"
 
 
 def extents(node: Node) -> str | None:
@@ -145,14 +146,14 @@ def headers() -> Path:
 def _nvcc() -> str:
     path = shutil.which("nvcc")
     if path is None:
-        raise RuntimeError("nvcc is not on PATH")
+        raise RuntimeError(NO_NVCC)
     return path
 
 
 def why_not() -> str | None:
     """Why CUTLASS cannot be used; None if it can."""
     if shutil.which("nvcc") is None:
-        return "nvcc is not on PATH"
+        return NO_NVCC
     if not (headers() / "cutlass" / "version.h").exists():
         return "CUTLASS does not come with this package of TVM"
     return available(CUDART)

@@ -9,6 +9,7 @@ import typer
 
 from ...analysis.support.wording import plural
 from ..options.common import emit, refusing, reporting_warnings, working
+from ..options.completion import targets
 from ..options.output_files import optional
 from ..run.progress_bar import counting
 
@@ -21,23 +22,32 @@ def calibrate_machine(
         ),
     ] = None,
     threads: Annotated[int, typer.Option(min=1, max=1024, help="Threads of each call.")] = 1,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            help="cuda calibrates the GPU of this machine; default: its CPU.",
+            autocompletion=targets,
+        ),
+    ] = None,
 ) -> None:
     """Measure what kinds of work cost on this machine, with each installed backend and with TVM.
 
     `opinfo compile` and `opinfo dispatch` then choose by these costs. It takes a few minutes, on a
-    machine that is otherwise idle, and is needed again when a library is updated.
+    machine that is otherwise idle, and is needed again when a library is updated. On a GPU it is
+    the time of a launch, the bandwidth of its memory, and its multiplications by dtype.
 
     Exit status: 0, or 2 with a one-line error if nothing can be measured or the file cannot be
     written.
     """
     file = optional("--output", output)
     with working() as console, reporting_warnings(console), refusing(Path("calibrate")):
+        from ...byoc.building.read_target import compile_target
         from ...byoc.calibration.calibrations import store
         from ...byoc.calibration.measuring.calibrate import calibrate, measuring
         from ...byoc.codegen.host import native_target
 
-        how = measuring(threads, str(native_target(threads)),
-                        counting("calibrating"))  # fmt: skip
+        chosen = native_target(threads) if target is None else compile_target(target)
+        how = measuring(threads, str(chosen), counting("calibrating"))
         calibration = calibrate(how)
         if file is None:
             path = store(calibration)

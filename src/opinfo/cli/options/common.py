@@ -124,8 +124,12 @@ def refusing(model: Path) -> Iterator[None]:
 
         raise UserError(one_line(error)) from error
     except Exception as error:  # TVM and its code generators may raise anything
+        from ...byoc.codegen.loading.cuda_device import NoGpu
+        from ...byoc.measure.measured import MeasureError
         from ...frontend.checks.error import is_ours, one_line
 
+        if isinstance(error, (NoGpu, MeasureError)):
+            raise UserError(one_line(error)) from error
         if is_ours(error):
             raise
         raise UserError(f"{model}: {one_line(error)}") from error

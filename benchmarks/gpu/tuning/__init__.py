@@ -1,0 +1,1 @@
+"""The default choice against the tuned one: `python -m benchmarks.gpu.tuning`."""
