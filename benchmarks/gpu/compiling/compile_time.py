@@ -32,8 +32,6 @@ compile`, torch is only in the process that reads programs. **Cold** is with an 
 generated code is compiled, and the program was read before. **Plans** is a third one that has
 only the libraries' plans and the object of cuDNN's frontend, as for new weights. **Call** is the
 first call of the library in a process of its own, with plans kept, then the second one.
-
-{device}, {cores} cores.
 """
 #: Folders of the cache that a program's own files are in.
 OWN = ("programs", "code")
@@ -58,7 +56,7 @@ def compile_times(folder: Path, names: Sequence[str], dtypes: Sequence[str], pag
 
 
 def _row(folder: Path, name: str, dtype: str) -> dict[str, Any]:
-    row: dict[str, Any] = {"name": name, "dtype": dtype}
+    row: dict[str, Any] = {"name": name, "dtype": dtype, "machine": _machine()}
     program = folder / f"{name}-{dtype}.pt2"
     if not program.exists():
         _run("export_program", str(program), name, dtype)
@@ -101,14 +99,18 @@ def _run(module: str, *words: str, env: Any = None) -> dict[str, Any]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def _write(rows: Sequence[dict[str, Any]]) -> Path:
+def _machine() -> str:
     import torch
 
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
-    head = HEAD.format(device=device, cores=os.cpu_count())
+    return f"{device}, {os.cpu_count()} cores"
+
+
+def _write(rows: Sequence[dict[str, Any]]) -> Path:
+    machines = ", ".join(dict.fromkeys(row["machine"] for row in rows))
     path = PAGES / "gpu-compile.md"
     text = table(COLUMNS, [_cells(r) for r in rows])
-    path.write_text(f"{head}\n{text}\n", encoding="utf-8")
+    path.write_text(f"{HEAD}\n{machines}.\n\n{text}\n", encoding="utf-8")
     return path
 
 
