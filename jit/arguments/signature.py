@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from .conditions import conditions_of
+from .checked_extents import conditions_of
 from .extent import Extent, extent_of, listed, read_extent, spelled
 
 FORMAT = 4
