@@ -192,6 +192,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
             "symbolic shapes on a GPU; needs a GPU",
             figures="200 requests of 40 shapes: 0.32 x (BERT) and 0.47 x (ViT) the best of torch",
         ),
+        "gpu.tuning": Command("costs, calibration or measuring on a GPU; needs a GPU"),
         "gpu_regions": Command(
             "an NVIDIA backend, or schedules for a GPU; needs a GPU", "gpu-regions.md"
         ),
