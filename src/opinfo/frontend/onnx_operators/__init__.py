@@ -20,9 +20,12 @@ from . import (
     slices_and_pads,
     spectral,
 )
+from .arithmetic import extrema, powers, remainders
+from .detection import roi_align, suppression
 
 __all__ = [
     "CONVERTERS", "contributed", "control", "convolution", "dynamic_lstm", "elementwise_operators",
-    "index_operators", "normalization", "pools", "products", "quantized", "recurrent", "resizing",
-    "scans", "sequences", "shapes", "slices_and_pads", "spectral",
+    "extrema", "index_operators", "normalization", "pools", "powers", "products", "quantized",
+    "recurrent", "remainders", "resizing", "roi_align", "scans", "sequences", "shapes",
+    "slices_and_pads", "spectral", "suppression",
 ]  # fmt: skip

@@ -137,6 +137,22 @@ def squeeze(node: OnnxNode) -> Any:
     return relax.op.squeeze(data, axes) if axes else data
 
 
+@converts("Unsqueeze")
+def unsqueeze(node: OnnxNode) -> Any:
+    """Insert dimensions of size 1; axes are those of the result."""
+    axes = list(node.attr("axes") or [])
+    if node.has(1):
+        axes = [int(x) for x in node.array(1, "axes").reshape(-1)]
+    rank = node.rank(0) + len(axes)
+    if any(not -rank <= axis < rank for axis in axes) or len({a % rank for a in axes}) < len(axes):
+        node.refuse(f"axes are {axes}, expected different ones from -{rank} to {rank - 1}")
+    return (
+        relax.op.expand_dims(node.tensor(0), sorted(a % rank for a in axes))
+        if axes
+        else (node.value(0))
+    )
+
+
 def _without_ones(node: OnnxNode, data: Any, dims: Sequence[Dim]) -> Any:
     """Check at run time that no symbolic size is 1: it would be dropped, and change the rank."""
     if not any(is_expr(d) for d in dims):
