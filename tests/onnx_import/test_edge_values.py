@@ -141,3 +141,19 @@ def _call(machine: Any, *arrays: Any) -> list[Array]:
 
     out = machine["main"](*map(tvm.runtime.tensor, map(np.ascontiguousarray, arrays)))
     return [t.numpy() for t in ([out] if isinstance(out, tvm.runtime.Tensor) else out)]
+
+
+@pytest.mark.parametrize("reverse", [0, 1])
+@pytest.mark.parametrize("exclusive", [0, 1])
+def test_cumulative_products(exclusive: int, reverse: int) -> None:
+    node = helper.make_node("CumProd", ["x", "a"], ["y"], exclusive=exclusive, reverse=reverse)
+    axis = {"a": np.array(1)}
+    mod = from_model(model([node], {"x": ((2, 3), "float32")}, weights=axis, opset=26), {})
+    x = np.array([[2, 3, 5], [7, 11, 13]], "float32")
+    rows = x[:, ::-1] if reverse else x
+    expected = np.cumprod(rows, 1)
+    if exclusive:
+        expected = np.concatenate([np.ones((2, 1)), expected[:, :-1]], 1)
+    np.testing.assert_array_equal(
+        opinfo.compile(mod, []).run(x), expected[:, ::-1] if reverse else expected
+    )
