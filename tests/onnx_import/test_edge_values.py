@@ -157,3 +157,24 @@ def test_cumulative_products(exclusive: int, reverse: int) -> None:
     np.testing.assert_array_equal(
         opinfo.compile(mod, []).run(x), expected[:, ::-1] if reverse else expected
     )
+
+
+@pytest.mark.parametrize("mode", ["DCR", "CRD"])
+def test_blocks_become_channels(mode: str) -> None:
+    node = helper.make_node("SpaceToDepth", ["x"], ["y"], blocksize=2)
+    node.attribute.append(helper.make_attribute("mode", mode))
+    proto = model([node], {"x": ((1, 2, 4, 6), "float32")}, opset=28)
+    x = floats(1, 2, 4, 6)
+    parts = x.reshape(1, 2, 2, 2, 3, 2)
+    order = (0, 1, 3, 5, 2, 4) if mode == "CRD" else (0, 3, 5, 1, 2, 4)
+    expected = parts.transpose(order).reshape(1, 8, 2, 3)
+    np.testing.assert_array_equal(opinfo.compile(from_model(proto, {}), []).run(x), expected)
+
+
+def test_a_tile_repeats_every_axis() -> None:
+    node = helper.make_node("Tile", ["x", "r"], ["y"])
+    repeats = np.array([7, 6, 4, 2])
+    proto = model([node], {"x": ((2, 3, 4, 5), "float32")}, weights={"r": repeats})
+    x = floats(2, 3, 4, 5)
+    got = opinfo.compile(from_model(proto, {}), []).run(x)
+    np.testing.assert_array_equal(got, np.tile(x, repeats))
