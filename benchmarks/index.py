@@ -206,6 +206,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
             "what `opinfo` imports",
             figures=("1 % less; with everything that an analysis needs 6 % more"),
         ),
+        "onnx_operators": Command("a converter of ONNX operators", "onnx-operators.md"),
         "revisions": Command("structure that is to leave figures as they are"),
     },
 }

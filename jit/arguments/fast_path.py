@@ -35,8 +35,8 @@ def plan(boundary: Boundary) -> Any | None:
     params = boundary.signature.params
     if len(names) > MOST or any(p.kind == "tuple" for p in params):
         return None
-    if boundary.signature.caches:  # whether new rows fit is checked in Python
-        return None
+    if boundary.signature.caches or boundary.signature.indices:
+        return None  # whether new rows fit, and elements are inside, is checked in Python
     if any(isinstance(e, tuple) for p in params for e in p.shape or ()):
         return None
     out = [len(params), len(names)]

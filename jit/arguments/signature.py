@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 from .checked_extents import conditions_of
 from .extent import Extent, extent_of, listed, read_extent, spelled
+from .index_ranges import IndexRange, index_ranges_of
 
 FORMAT = 4
 #: The attribute of a Relax function that writes to caches; see `jit.caches`.
@@ -112,7 +113,8 @@ class Signature:
 
     The lengths of the ``groups`` of caches are the parameter ``length``, a shape. The
     ``conditions`` on symbolic extents, such as ``("==", "n", "m")``, hold in each call that the
-    function accepts; it checks them itself, with a worse message.
+    function accepts; it checks them itself, with a worse message. It does not check the
+    ``indices``, ranges of the elements of parameters.
     """
 
     function: str
@@ -120,6 +122,7 @@ class Signature:
     caches: tuple[Cache, ...] = ()
     groups: tuple[CacheGroup, ...] = ()
     conditions: tuple[Extent, ...] = ()
+    indices: tuple[IndexRange, ...] = ()
 
     @property
     def length(self) -> int | None:
@@ -144,7 +147,8 @@ class Signature:
         params = tuple(_param(str(p.name), p.ty, names) for p in func.params)
         told = json.loads(str(attrs[CACHES])) if CACHES in attrs else {"caches": [], "groups": []}
         return cls(function, params, tuple(map(_read_cache, told["caches"])),
-                   _read_groups(told["groups"]), conditions_of(func, names))  # fmt: skip
+                   _read_groups(told["groups"]), conditions_of(func, names),
+                   index_ranges_of(func))  # fmt: skip
 
     def leaves(self) -> Iterator[Param]:
         """Yield the parameters, with tuples replaced by their leaves."""
@@ -166,7 +170,8 @@ class Signature:
         groups = [[listed(e) for e in ((g.length, g.kept) if g.slides else (g.length,))]
                   for g in self.groups]  # fmt: skip
         return {"format": FORMAT, "function": self.function, "params": params, "caches": caches,
-                "groups": groups, "conditions": list(map(listed, self.conditions))}  # fmt: skip
+                "groups": groups, "conditions": list(map(listed, self.conditions)),
+                "indices": [[r.param, r.low, r.high] for r in self.indices]}  # fmt: skip
 
     @classmethod
     def from_json(cls, data: Any) -> Signature:
@@ -177,7 +182,9 @@ class Signature:
             params = tuple(_read(p) for p in data["params"])
             return cls(_text(data["function"]), params, tuple(map(_read_cache, data["caches"])),
                        _read_groups(data["groups"]),
-                       tuple(map(read_extent, data.get("conditions", ()))))  # fmt: skip
+                       tuple(map(read_extent, data.get("conditions", ()))),
+                       tuple(IndexRange(*map(int, r))
+                             for r in data.get("indices", ())))  # fmt: skip
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"not a signature: {type(error).__name__}: {error}") from error
 

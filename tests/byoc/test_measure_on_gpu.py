@@ -187,7 +187,7 @@ def test_builds_for_a_gpu_are_raced_there(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_model_for_a_gpu_that_is_not_there_is_compiled_and_not_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def compiled(mod: Any, target: Any, fuse: Callable[[Any], Any]) -> Any:
+    def compiled(mod: Any, target: Any, fuse: Callable[[Any], Any], **_: Any) -> Any:
         return tvm.compile(fuse(mod), "llvm")
 
     monkeypatch.setattr(tvm_schedules, "compiled", compiled)

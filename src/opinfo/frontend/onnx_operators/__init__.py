@@ -21,9 +21,12 @@ from . import (
     slices_and_pads,
     spectral,
 )
+from .arithmetic import extrema, powers, remainders
+from .detection import roi_align, suppression
 
 __all__ = [
     "CONVERTERS", "contributed", "control", "convolution", "dynamic_lstm", "elementwise_operators",
-    "feature_rows", "index_operators", "normalization", "pools", "products", "quantized",
-    "recurrent", "resizing", "scans", "sequences", "shapes", "slices_and_pads", "spectral", "trees",
+    "extrema", "feature_rows", "index_operators", "normalization", "pools", "powers", "products",
+    "quantized", "recurrent", "remainders", "resizing", "roi_align", "scans", "sequences", "shapes",
+    "slices_and_pads", "spectral", "suppression", "trees",
 ]  # fmt: skip

@@ -67,12 +67,13 @@ def reverse_sequence(node: OnnxNode) -> Any:
     return relax.op.reverse_sequence(node.tensor(0), node.tensor(1), time, batch)
 
 
-@converts("CumSum")
-def cumsum(node: OnnxNode) -> Any:
-    """Return cumulative sums along an axis, from its end if reversed."""
+@converts("CumSum", "CumProd")
+def cumulated(node: OnnxNode) -> Any:
+    """Return cumulative sums or products along an axis, from its end if reversed."""
     axis = int(node.array(1, "axis").reshape(-1)[0]) % node.rank(0)
     data, reverse = node.tensor(0), bool(node.attr("reverse", 0))
     data = node.emit(relax.op.flip(data, axis)) if reverse else data
     exclusive = bool(node.attr("exclusive", 0))
-    result = node.emit(relax.op.cumsum(data, axis, exclusive=exclusive))
+    cumulate = relax.op.cumsum if node.op == "CumSum" else relax.op.cumprod
+    result = node.emit(cumulate(data, axis, exclusive=exclusive))
     return relax.op.flip(result, axis) if reverse else result

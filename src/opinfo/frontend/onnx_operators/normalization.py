@@ -35,6 +35,20 @@ def layer_normalization(node: OnnxNode) -> list[Any]:
     return [result, mean, node.emit(deviation)]
 
 
+@converts("RMSNormalization")
+def rms_normalization(node: OnnxNode) -> Any:
+    """Divide by the root of the mean square over the last axes."""
+    axis = node.axis(-1, node.rank(0))
+    if axis:
+        return convert(node)
+    # TVM's kernel has no result for a norm of the whole tensor.
+    data, axes, dtype = node.tensor(0), list(range(node.rank(0))), node.dtype(0)
+    square = node.emit(relax.op.mean(node.emit(relax.op.multiply(data, data)), axes, keepdims=True))
+    epsilon = relax.const(float(node.attr("epsilon", 1e-5)), dtype)
+    root = node.emit(relax.op.rsqrt(node.emit(relax.op.add(square, epsilon))))
+    return relax.op.multiply(node.emit(relax.op.multiply(data, root)), node.tensor(1))
+
+
 @converts("BatchNormalization")
 def batch_normalization(node: OnnxNode) -> Any:
     """Normalise by given statistics, or by those of the batch, which are averaged with them."""

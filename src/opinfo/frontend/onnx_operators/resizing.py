@@ -95,6 +95,8 @@ def _resized(
         exact = all(_is_exact(node, d, s, t) for d, s, t in zip(own, scales, sizes, strict=True))
     else:
         exact = True
+    if not exact and transform == "align_corners":  # by ONNX of the product, by others of its floor
+        node.refuse("align_corners with a scale whose result is rounded, expected sizes", *own)
     what = Resizing(mode, transform, rounding, sizes, scales or [None] * len(own))
     changed = [k for k, (a, b) in enumerate(zip(own, sizes, strict=True))
                if not node.arithmetic.equal(a, b)]  # fmt: skip

@@ -12,6 +12,7 @@ from ..onnx_graph.attributes import array, dtype_name
 from ..onnx_graph.converter_table import converts
 from ..onnx_graph.onnx_node import OnnxNode
 from ..onnx_graph.scalars import SizeArithmetic, is_expr
+from ..onnx_graph.tvm_converters import convert
 from ..onnx_graph.values import Dim, TensorValue, constant, elements_value
 
 
@@ -137,6 +138,22 @@ def squeeze(node: OnnxNode) -> Any:
     return relax.op.squeeze(data, axes) if axes else data
 
 
+@converts("Unsqueeze")
+def unsqueeze(node: OnnxNode) -> Any:
+    """Insert dimensions of size 1; axes are those of the result."""
+    axes = list(node.attr("axes") or [])
+    if node.has(1):
+        axes = [int(x) for x in node.array(1, "axes").reshape(-1)]
+    rank = node.rank(0) + len(axes)
+    if any(not -rank <= axis < rank for axis in axes) or len({a % rank for a in axes}) < len(axes):
+        node.refuse(f"axes are {axes}, expected different ones from -{rank} to {rank - 1}")
+    return (
+        relax.op.expand_dims(node.tensor(0), sorted(a % rank for a in axes))
+        if axes
+        else (node.value(0))
+    )
+
+
 def _without_ones(node: OnnxNode, data: Any, dims: Sequence[Dim]) -> Any:
     """Check at run time that no symbolic size is 1: it would be dropped, and change the rank."""
     if not any(is_expr(d) for d in dims):
@@ -207,13 +224,29 @@ def tile(node: OnnxNode) -> Any:
     if len(repeats) != len(dims):
         node.refuse(f"expected {len(dims)} repeats, got {len(repeats)}")
     data = node.tensor(0)
-    if all(isinstance(r, int) for r in repeats):
-        return data if all(_is(r, 1) for r in repeats) else relax.op.tile(data, repeats)
+    if all(_is(r, 1) for r in repeats):
+        return data
     split = [size for d in dims for size in (1, d)]
     copies = [size for r, d in zip(repeats, dims, strict=True) for size in (r, d)]
     sizes = [node.arithmetic.multiply(r, d) for r, d in zip(repeats, dims, strict=True)]
     data = node.emit(relax.op.broadcast_to(node.emit(relax.op.reshape(data, split)), copies))
     return relax.op.reshape(data, sizes)
+
+
+@converts("SpaceToDepth")
+def space_to_depth(node: OnnxNode) -> Any:
+    """Move blocks of an image to its channels; in mode CRD the channel comes first."""
+    if node.text("mode", "DCR") != "CRD":
+        return convert(node)
+    batch, channels, height, width = node.shape(0)
+    block, multiply = int(node.attr("blocksize")), node.arithmetic.multiply
+    if any(is_expr(d) or d % block for d in (height, width)):
+        node.refuse(f"a size is symbolic or not a multiple of {block}", height, width)
+    rows, columns = height // block, width // block
+    split = [batch, channels, rows, block, columns, block]
+    data = node.emit(relax.op.reshape(node.tensor(0), split))
+    data = node.emit(relax.op.permute_dims(data, [0, 1, 3, 5, 2, 4]))
+    return relax.op.reshape(data, [batch, multiply(channels, block * block), rows, columns])
 
 
 @converts("EyeLike")

@@ -1,0 +1,1 @@
+"""Arithmetic that TVM computes for some dtypes or some values only."""

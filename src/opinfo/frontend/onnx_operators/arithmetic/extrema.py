@@ -1,0 +1,103 @@
+"""Largest and smallest elements along axes, of infinities, booleans and empty sets.
+
+TVM starts a maximum of floats from the lowest finite number, so that of `[-inf, -inf]` is -3.4e38.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from tvm import relax, te, tirx
+
+from ...onnx_graph.converter_table import converts
+from ...onnx_graph.onnx_node import OnnxNode
+from ...onnx_graph.tvm_converters import convert
+from ...onnx_graph.values import of_expr
+
+#: Axes are an input of these operators from this operator set on.
+AXES_AS_INPUT = 18
+
+
+@converts("ReduceMax", "ReduceMin")
+def extremum(node: OnnxNode) -> Any:
+    """Return the largest or smallest elements; those of empty sets are the other limit."""
+    rank, dtype = node.rank(0), node.dtype(0)
+    axes = reduced_axes(node, rank)
+    keep, largest = bool(node.attr("keepdims", 1)), node.op == "ReduceMax"
+    if not axes:
+        return node.value(0)
+    data = node.tensor(0)
+    if np.dtype(dtype).kind == "f":
+        return node.builder.emit_te(_of_floats, data, axes, keep, largest)
+    reduce = relax.op.max if largest else relax.op.min
+    if dtype != "bool":
+        return reduce(data, axes, keep)
+    whole = node.emit(relax.op.astype(data, "uint8"))
+    if largest:  # the largest of no uint8 is 0, the smallest of none is 255
+        return relax.op.astype(node.emit(relax.op.max(whole, axes, keep)), "bool")
+    return relax.op.not_equal(node.emit(relax.op.min(whole, axes, keep)), relax.const(0, "uint8"))
+
+
+def reduced_axes(node: OnnxNode, rank: int) -> list[int]:
+    """Return the axes over which a node reduces, counted from the front.
+
+    Raises:
+        NotConvertible: They are computed at run time, repeat, or are outside of the tensor.
+    """
+    if node.opset < AXES_AS_INPUT:
+        axes = list(node.attr("axes") or [])
+    else:
+        axes = [int(axis) for axis in node.array(1, "axes").reshape(-1)] if node.has(1) else []
+    if not axes:
+        return [] if node.attr("noop_with_empty_axes", 0) else list(range(rank))
+    if any(not -rank <= axis < rank for axis in axes):
+        node.refuse(f"axes are {axes}, expected -{rank} to {rank - 1}")
+    result = [axis % rank for axis in axes]
+    if len(set(result)) < len(result):
+        node.refuse(f"axes are {axes}, expected different ones")
+    return result
+
+
+@converts("ArgMax", "ArgMin")
+def place_of_extremum(node: OnnxNode) -> Any:
+    """Return where the largest or smallest elements are.
+
+    TVM's place is -1 where no element is above the lowest finite number; there, the place is that
+    of the first element that is finite, else of the first of all; or of the last ones.
+    """
+    places, axis = node.emit(convert(node)), node.axis(0, node.rank(0))
+    if np.dtype(node.dtype(0)).kind != "f":
+        return places
+    limit = relax.const(float("-inf" if node.op == "ArgMax" else "inf"), node.dtype(0))
+    above = relax.op.not_equal(node.tensor(0), limit)
+    finite = node.emit(relax.op.astype(node.emit(above), "int32"))
+    if node.op == "ArgMin":
+        finite = node.emit(relax.op.negative(finite))
+    others = node.emit(convert(replace(node, inputs=[of_expr(finite)])))
+    extent = node.emit(relax.op.reshape(node.shape_tensor([node.shape(0)[axis]]), ()))
+    inside = relax.op.logical_and(
+        node.emit(relax.op.greater_equal(places, relax.const(0, "int64"))),
+        node.emit(relax.op.less(places, extent)),  # counted from the end, no place is the extent
+    )
+    return relax.op.where(node.emit(inside), places, others)
+
+
+def _of_floats(data: Any, axes: Sequence[int], keep: bool, largest: bool) -> Any:
+    """Reduce a tensor; the identity is an infinity."""
+    start = float("-inf" if largest else "inf")
+    combine = tirx.max if largest else tirx.min
+    reducer = te.comm_reducer(
+        lambda a, b: combine(a, b), lambda dtype: tirx.const(start, dtype), "extremum"
+    )
+    inner = {axis: te.reduce_axis((0, data.shape[axis]), name=f"k{axis}") for axis in axes}
+    outer = [axis for axis in range(len(data.shape)) if keep or axis not in axes]
+
+    def element(*places: Any) -> Any:
+        index = {**dict(zip(outer, places, strict=True)), **inner}
+        return reducer(data(*(index[axis] for axis in sorted(index))), axis=list(inner.values()))
+
+    shape = [1 if axis in axes else data.shape[axis] for axis in outer]
+    return te.compute(shape, element, name="extremum")

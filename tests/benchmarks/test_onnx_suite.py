@@ -1,0 +1,69 @@
+"""Outcomes of ONNX's operator tests: tolerances, constants, resumed runs and tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from onnx import helper
+
+from benchmarks.overall.onnx_suite.cases import difference, with_constants
+from benchmarks.overall.onnx_suite.outcomes import (
+    CRASHED,
+    REFUSED,
+    RIGHT,
+    STARTED,
+    Outcome,
+    append,
+    general,
+    read,
+    tables,
+)  # fmt: skip
+
+
+def test_half_types_may_differ_by_two_roundings() -> None:
+    expected = np.array([1.0, 2.0], "float16")
+    step = np.array([2**-9, 0], "float16")
+    assert difference(expected + step, expected) == ""
+    assert difference(expected + 4 * step, expected).startswith("1 of 2 elements, first 1.00781")
+    single = expected.astype("float32")
+    assert difference(single + np.float32(2**-7), single) != ""
+
+
+def test_shapes_dtypes_nan_and_integers_are_compared() -> None:
+    nan = np.array([np.nan, 1], "float32")
+    assert difference(nan, nan) == ""
+    assert difference(nan, np.array([0, 1], "float32")) == "1 of 2 elements, first nan, expected 0"
+    assert difference(nan[:1], nan) == "shape (1,), expected (2,)"
+    assert difference(np.array([1]), np.array([1.0])) == "dtype int64, expected float64"
+    assert difference(np.array([1, 2]), np.array([1, 3])) == "1 of 2 elements differ"
+
+
+def test_inputs_become_constants() -> None:
+    entries = [helper.make_tensor_value_info(name, 7, [1]) for name in "ab"]
+    graph = helper.make_graph([helper.make_node("Add", ["a", "b"], ["y"])], "g", entries,
+                              [helper.make_tensor_value_info("y", 7, [1])])  # fmt: skip
+    model = helper.make_model(graph)
+    constant = with_constants(model, [np.array([1]), np.array([2])])
+    assert [entry.name for entry in constant.graph.input] == ["a"]
+    assert [tensor.name for tensor in constant.graph.initializer] == ["b"]
+    assert len(model.graph.input) == 2 and with_constants(constant, [np.array([1])]) is None
+
+
+def test_the_last_outcome_of_a_case_counts(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    assert read(path) == {}
+    rows = [Outcome("a", STARTED), Outcome("a", CRASHED, "-8"), Outcome("b", STARTED)]
+    for row in rows:
+        append(path, row)
+    assert read(path) == {"a": rows[1], "b": rows[2]}
+
+
+def test_refusals_are_counted_by_reason() -> None:
+    rows = [Outcome("a", RIGHT), Outcome("c", REFUSED, "the node of 'y' (Pad): 3 sizes, got 'x'"),
+            Outcome("b", REFUSED, "the node of 'z' (Pad): 4 sizes, got 'w'"),
+            Outcome("d", STARTED)]  # fmt: skip
+    text = tables(rows)
+    assert general(rows[1].reason) == "Pad: N sizes, got '…'"
+    assert "| Pad: N sizes, got '…' | 2 | b |" in text
+    assert "| right | 1 |" in text and "| all | 3 |" in text
