@@ -228,7 +228,8 @@ def test_two_blocks_of_any_kernel_fit_a_device() -> None:
 def test_what_it_does_not_take_is_left_with_a_reason(
     shapes: tuple[tuple[int, ...], ...], build: Build, why: str
 ) -> None:
-    mod = prepare(module([Case(shapes, build, _expected())]), [on_stub()])
-    dispatched = dispatch(mod, [on_stub()])
+    alone = replace(on_stub(), patterns=attention32.patterns())  # that of halves says more
+    mod = prepare(module([Case(shapes, build, _expected())]), [alone])
+    dispatched = dispatch(mod, [alone])
     assert dispatched.taken == ()
     assert any(why in text for o in dispatched.left for text in map(str, (o.why,)))

@@ -12,7 +12,7 @@ import torch
 import tvm
 
 import opinfo
-from opinfo.byoc.backends.nvidia import attention
+from opinfo.byoc.backends.nvidia.attention import attention
 from opinfo.byoc.compile import CompiledModule, compile_module
 
 from .test_nvidia import on_stub
