@@ -166,7 +166,7 @@ def adapted_weight(e: Any, x: Any, w: Any, a: Any, b: Any) -> list[Any]:
 
 
 def adapted_transpose(e: Any, x: Any, w: Any, a: Any, b: Any) -> list[Any]:
-    """A low-rank product that is added to the transpose: the operand is no transpose."""
+    """A low-rank product that is added to the transpose: the operand is not a transpose."""
     return [e(OP.matmul(x, e(OP.add(turned(e, w), e(OP.matmul(b, a))))))]
 
 

@@ -71,10 +71,10 @@ class _Reader:
         self._check_symbols()
         for k, param in enumerate(items(self.func.params)):
             if not isinstance(param.ty, relax.TensorType):
-                raise NoGraph(f"parameter {param.name} is no tensor")
+                raise NoGraph(f"parameter {param.name} is not a tensor")
             self.roots[param] = k
         if not isinstance(self.func.body, relax.SeqExpr):
-            raise NoGraph("the body is no sequence")
+            raise NoGraph("the body is not a sequence")
         for block in self.func.body.blocks:
             for binding in block.bindings:
                 self._binding(binding)

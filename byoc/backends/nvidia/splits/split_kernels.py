@@ -121,7 +121,7 @@ class _Splitter:
             raise NoGpuSchedule("one block of threads does for each reduction")
 
     def add_step(self, stmt: Any, totals: NodeDict[None]) -> None:
-        """Add what is no reduction; what it computes from totals alone goes to their kernel."""
+        """Add what is not a reduction; what it computes from totals alone goes to their kernel."""
         self.add(stmt, kept=False)
         own = self.nests[-1]
         steps = row_values(_Block(stmt).block, own.step.spatial, totals)

@@ -49,7 +49,7 @@ SAMPLE = 64
 
 @dataclass(frozen=True, eq=False)
 class KeptProgram:
-    """A file as it is now, and the entry of its program, which may not exist."""
+    """The state of a file, and the entry of its program, which may not exist."""
 
     file: Path
     content: bytes
