@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .extent import Extent, extent_of
+from .extent import Extent, extent_of, mentions
 
 
 def conditions_of(func: Any, names: Mapping[Any, str]) -> tuple[Extent, ...]:
@@ -26,7 +26,8 @@ def conditions_of(func: Any, names: Mapping[Any, str]) -> tuple[Extent, ...]:
             for condition in map(_condition, *_sizes(binding)):
                 known = dict(names)
                 extent = extent_of(condition, known)
-                if extent is not None and len(known) == len(names) and not isinstance(extent, int):
+                given = any(mentions(extent, name) for name in names.values())
+                if given and len(known) == len(names):
                     found[extent] = None
     return tuple(found)
 

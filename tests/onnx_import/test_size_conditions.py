@@ -106,6 +106,18 @@ def test_sizes_that_always_agree_are_not_checked() -> None:
     assert Signature.of(mod["main"]).conditions == ()
 
 
+def test_casts_of_sizes_that_are_known_are_not_conditions() -> None:
+    node = helper.make_node("Concat", ["x", "z"], ["y"], axis=0)
+    given = {"x": (("n", 3), "float32"), "z": ((2, 3), "float32")}
+    mod = from_model(model([node], given), {})
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType([tvm.tirx.Var("n", "int64"), 3], "float32"))
+    with builder.function("main", [x]):
+        builder.emit_func_output(builder.match_cast(x, x.ty))
+    assert Signature.of(mod["main"]).conditions == ()
+    assert Signature.of(builder.get()["main"]).conditions == ()
+
+
 def test_the_conditions_of_a_signature_are_read_back() -> None:
     node = helper.make_node("MatMul", ["x", "z"], ["y"])
     mod = from_model(model([node], {"x": (("a", "n"), "float32"), "z": (("m", "b"), "float32")}),
