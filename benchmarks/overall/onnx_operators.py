@@ -3,7 +3,7 @@
     python -m benchmarks.onnx_operators [PREFIX ...] [--jobs 2] [--out FILE] [--page [FILE]]
 
 Prints a table of outcomes, and exits with 1 if one is wrong, crashed, late or does not compile.
-Each outcome is appended to FILE as it is known; cases that are there already are not run again, so
+Each outcome is appended to FILE at once; cases that are there already are not run again, so
 a run that was stopped goes on. A prefix selects cases by name, such as `test_reduce_max`.
 """
 

@@ -63,7 +63,7 @@ def _may_be_empty(block: Any) -> bool:
 
 
 def _first_reduced(schedule: Any, block: Any) -> Any | None:
-    """The outermost loop of a block that it reduces over; None if there is no such loop."""
+    """The outermost loop that a block reduces over; None if it reduces over none."""
     node = schedule.get(block)
     realizes: list[Any] = []
 

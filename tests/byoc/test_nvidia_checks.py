@@ -143,7 +143,7 @@ def test_a_record_that_cannot_be_taken_is_found_by_the_call(
     assert loaded.check(0) == 0 and loaded.planned() == 0
     loaded.prepare_alone(0)
     assert loaded.planned() > 1
-    record.write_text(f"{key}\n7 2 0 end\n")  # there is no such form
+    record.write_text(f"{key}\n7 2 0 end\n")  # no form has the number 7
     assert process(library, tmp_path).check(0) > 0
 
 

@@ -106,7 +106,7 @@ def test_infinite_activations_are_multiplied_as_numpy_does(name: str) -> None:
         ((1, 24, 256), COLUMNS, "do not fill lines"),
         ((1, 32, 256), Storage(dtype="uint8", along=0), "do not fill lines"),
         ((1, 8, 256), Storage(bits=2, dtype="uint8"), "2 bits in uint8"),
-        ((1, 8, 252), Q3, "no vectors of 8"),
+        ((1, 8, 252), Q3, "do not divide into vectors of 8"),
         ((1, 8, 300), Storage(bits=3, group=30, offset=3), "do not fill vectors"),
         ((9, 32, 256), COLUMNS, "9 rows"),
     ],

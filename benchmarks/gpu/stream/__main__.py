@@ -7,7 +7,7 @@
 200 requests of 40 shapes, which come as often as words of a text do. `build` compiles one library
 for all shapes of a model, and one for each of four shapes alone. `time` sends each request to all
 sides in turns, twice: the first time shapes are new. Each side was called with two other shapes
-before. With `--alone` there is no other side, and nothing is kept for the page. `page` writes the
+before. With `--alone` only opinfo is timed, and nothing is kept for the page. `page` writes the
 last section of docs/results/gpu.md from the rows in DIR.
 """
 

@@ -57,7 +57,7 @@ def row_versions(mod: Any) -> Any:
 def _rows(func: Any) -> Any:
     """The dimension of the parameters that is the number of rows of a product with packed weights.
 
-    It is None if there is no such product, or if its rows are something else.
+    It is None if the function has none of these products, or if its rows are something else.
     """
     own = [e for p in func.params for t in _tensors(p.ty) for e in t.shape.values if is_prim_var(e)]
     bindings = [b for block in func.body.blocks for b in block.bindings]

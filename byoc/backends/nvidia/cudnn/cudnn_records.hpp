@@ -112,7 +112,7 @@ class Records {
   }
 
  public:
-  // Empty if there is no folder that only this user writes to.
+  // Empty without a folder that only this user writes to.
   static std::string folder(bool create) {
     const char *chosen = std::getenv("OPINFO_CACHE"), *base = std::getenv("XDG_CACHE_HOME"),
                *home = std::getenv("HOME");

@@ -61,7 +61,7 @@ def refused(
     while values % each:
         each //= 2
     if depth % each:
-        return f"{depth} activations are no vectors of {each}"
+        return f"{depth} activations do not divide into vectors of {each}"
     if group % values:
         return f"groups of {group} values are no multiple of {values}"
     return None
