@@ -14,7 +14,7 @@ import tvm_ffi
 from torch import nn
 
 import opinfo
-from opinfo.analysis.support.bounded_folder import forget_oldest
+from opinfo.analysis.support.files.bounded_folder import forget_oldest
 from opinfo.frontend.checks.large_constants import Message
 from opinfo.frontend.process import kept_programs
 from opinfo.frontend.process.apart import Reader, shared_reader

@@ -16,8 +16,8 @@ from opinfo.frontend.checks.error import FrontendError
 from opinfo.frontend.checks.input_shapes import Shapes, bind_shapes
 from opinfo.frontend.checks.notes import without_notes
 from opinfo.frontend.checks.tidy import tidy
-from opinfo.frontend.formats import torch_extents
 from opinfo.frontend.formats.from_torch import from_program, load
+from opinfo.frontend.formats.torch_program import torch_extents
 
 Dim = torch.export.Dim
 

@@ -13,7 +13,7 @@ from torch import nn
 from tvm import relax
 
 import opinfo
-from opinfo.frontend.formats.torch_archive import rebuilt
+from opinfo.frontend.formats.torch_program.torch_archive import rebuilt
 
 
 @dataclass

@@ -8,11 +8,11 @@ from .attention import grouped_attention, merge_attention_states
 from .defining.composite import composite
 from .gated import gated_activation
 from .grouped import group_dequantize, group_quantize
-from .long_rotary import long_rotary_embedding
 from .norms import add_rms_norm
 from .page_copies import copy_page, move_in_pages, read_from_pages
+from .positions.long_rotary import long_rotary_embedding
+from .positions.rotary import apply_rotary_embedding, rotary_embedding
 from .products import transposed_matmul
-from .rotary import apply_rotary_embedding, rotary_embedding
 from .routing import expert_indptr, expert_mask, expert_order
 from .sampling import chunked_logsumexp, softmax_from_chunks
 from .scattered import append_to_pages, apply_penalty, apply_token_bitmask, index_update

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..composites.rotary import TABLES
+from ..composites.positions.rotary import TABLES
 from ..lifting.effects.tensor_expression import OutputDefinition, TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal

@@ -3,7 +3,7 @@
     out[.., s, h, d] = a * cos(angle) * x[.., s, h, d] + a * sin(angle) * (-x[.., e] or x[.., e])
     angle = scale * position[s] / (factors[k] * base ** (2 * k / rotary_dim))
 
-`analysis.composites.long_rotary` defines the operator.
+`analysis.composites.positions.long_rotary` defines the operator.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..composites.long_rotary import LONG
+from ..composites.positions.long_rotary import LONG
 from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal

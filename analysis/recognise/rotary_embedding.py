@@ -3,8 +3,8 @@
     out[.., s, h, d] = cos(angle) * x[.., s, h, d] + sin(angle) * (-x[.., e] or x[.., e])
     angle = scale * position[s] / base ** (2 * k / rotary_dim)
 
-`analysis.composites.rotary` defines the operator; only the literals, the operands and the pairs are
-read here.
+`analysis.composites.positions.rotary` defines the operator; only the literals, the operands and the
+pairs are read here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..composites.rotary import ROTARY
+from ..composites.positions.rotary import ROTARY
 from ..lifting.effects.tensor_expression import OutputDefinition, TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal

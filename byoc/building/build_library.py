@@ -10,10 +10,10 @@ from typing import Any
 import tvm
 from tvm import relax
 
+from ...analysis.support.files.replacing import replacing
 from ...analysis.support.progress import stage
-from ...analysis.support.replacing import replacing
 from ..backend.region import Region
-from ..codegen.embedded import embedded
+from ..codegen.embedding.embedded import embedded
 from ..codegen.executable import executable
 from ..codegen.export import export_library
 from ..codegen.loading.arity import check_calls

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ...analysis.support.checked_json import Json, Malformed, parse
-from ...analysis.support.regular import content
-from ...analysis.support.replacing import replacing
+from ...analysis.support.files.regular import content
+from ...analysis.support.files.replacing import replacing
 from .workload import SIZES, Workload, straightforward
 
 FORMAT = 1

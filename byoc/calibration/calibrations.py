@@ -12,7 +12,7 @@ from pathlib import Path
 
 import tvm
 
-from ...analysis.support.user_cache import user_cache
+from ...analysis.support.files.user_cache import user_cache
 from ...analysis.support.warn import warn
 from ..backend.catalog import find, unusable
 from ..backend.guarded_calls import guarded

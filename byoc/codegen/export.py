@@ -17,9 +17,9 @@ from typing import Any, BinaryIO
 import tvm
 from tvm.support import cc
 
-from .elf_data import MARK, append, appends
-from .embedded import size, write
-from .toolchain import OPTIONS, shared
+from .compilers.toolchain import OPTIONS, shared
+from .embedding.elf_data import MARK, append, appends
+from .embedding.embedded import size, write
 
 #: The symbol from which TVM's runtime reads imported modules and constants.
 _SYMBOL = "__tvm_ffi__library_bin"

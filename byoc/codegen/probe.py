@@ -16,6 +16,7 @@ from tvm import relax
 from ..backend.backend import Code
 from ..backend.region import Region
 from ..patterns.failure import Fault, ForeignError, one_line
+from .compilers.toolchain import CompilerError
 from .executable import executable
 from .export import export_library
 from .loading.arity import Miscalled, check_calls
@@ -23,7 +24,6 @@ from .loading.check_init import MissingInit, check_init
 from .loading.check_plans import Unplanned
 from .loading.load_checked import LoadError, load_checked
 from .partition import attached
-from .toolchain import CompilerError
 
 #: The most libraries built to find the failing regions; regions not reached count as failing.
 MOST = 40

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ...analysis.support.regular import content
+from ...analysis.support.files.regular import content
 from ...analysis.support.warn import warn
 from .key import Key
 from .measured import Excluded, Measured, Result

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ...analysis.support.user_cache import VARIABLE, platform_cache
+from ...analysis.support.files.user_cache import VARIABLE, platform_cache
 
 
 def default_folder() -> Path:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...analysis.support.checked_json import Json, Malformed, parse
-from ...analysis.support.regular import content
-from ...analysis.support.replacing import replacing
+from ...analysis.support.files.regular import content
+from ...analysis.support.files.replacing import replacing
 from ...analysis.support.warn import warn
 from ...byoc.patterns.failure import last_line
 

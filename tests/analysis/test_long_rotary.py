@@ -17,7 +17,7 @@ from tvm.relax.frontend.nn.llm import position_embedding
 
 from opinfo.analysis import OpInfo, Refusal, op_info
 from opinfo.analysis.answer.recover import lift_or_refuse, recover_direct, with_updates
-from opinfo.analysis.composites.long_rotary import LONG, long_rotary_embedding
+from opinfo.analysis.composites.positions.long_rotary import LONG, long_rotary_embedding
 from opinfo.testing.mutants import parsed
 from opinfo.testing.strip import strip
 

@@ -17,7 +17,7 @@ from tvm.relax.frontend.nn.llm import position_embedding as llm
 
 from opinfo.analysis import Chain, OpInfo, Refusal, op_info, op_infos
 from opinfo.analysis.answer.recover import lift_or_refuse, recover_direct
-from opinfo.analysis.composites.rotary import (
+from opinfo.analysis.composites.positions.rotary import (
     ROTARY,
     TABLES,
     apply_rotary_embedding,

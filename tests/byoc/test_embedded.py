@@ -15,8 +15,8 @@ from tvm import relax
 from opinfo.byoc.backend.backend import Code
 from opinfo.byoc.codegen import export
 from opinfo.byoc.codegen.abi import ABI
-from opinfo.byoc.codegen.elf_data import append, appends
-from opinfo.byoc.codegen.embedded import embedded
+from opinfo.byoc.codegen.embedding.elf_data import append, appends
+from opinfo.byoc.codegen.embedding.embedded import embedded
 from opinfo.byoc.codegen.executable import executable
 from opinfo.byoc.codegen.export import export_library
 from opinfo.byoc.codegen.loading.check_init import MissingInit, check_init

@@ -11,8 +11,8 @@ import pytest
 import tvm
 from tvm import relax
 
+from opinfo.byoc.codegen.compilers.toolchain import CompilerError
 from opinfo.byoc.codegen.export import export_library
-from opinfo.byoc.codegen.toolchain import CompilerError
 
 NUMBERS = np.arange(-40, 600, dtype="float32")
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from opinfo.byoc.backends.nvidia.libraries import locate
-from opinfo.byoc.codegen import toolchain
-from opinfo.byoc.codegen.kept_code import KeptCode, kept_code
-from opinfo.byoc.codegen.toolchain import CompilerError, shared
+from opinfo.byoc.codegen.compilers import toolchain
+from opinfo.byoc.codegen.compilers.kept_code import KeptCode, kept_code
+from opinfo.byoc.codegen.compilers.toolchain import CompilerError, shared
 
 TEXT = '#include <answer 1.h>\nextern "C" int answer() { return ANSWER; }\n'
 

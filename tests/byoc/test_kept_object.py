@@ -15,7 +15,7 @@ from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.backends.common import kept_object as home
 from opinfo.byoc.backends.common.kept_object import kept_object, object_key
 from opinfo.byoc.backends.onnx_models import kept_runtime
-from opinfo.byoc.codegen.toolchain import CompilerError
+from opinfo.byoc.codegen.compilers.toolchain import CompilerError
 from opinfo.byoc.compile import compile_module
 from opinfo.byoc.process.trust import Untrusted
 

@@ -22,7 +22,7 @@ from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.backends.common import kept_object
 from opinfo.byoc.backends.nvidia.attention import attention, attention_object
 from opinfo.byoc.backends.nvidia.attention.sdpa_masks import corner
-from opinfo.byoc.codegen.toolchain import CompilerError
+from opinfo.byoc.codegen.compilers.toolchain import CompilerError
 from opinfo.byoc.compile import CompiledModule, compile_module
 from opinfo.byoc.dispatching.dispatch import dispatch
 from opinfo.byoc.prepare.prepare import prepare

@@ -15,7 +15,7 @@ from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.backends.common import kept_object
 from opinfo.byoc.backends.onednn import runtime_object
 from opinfo.byoc.codegen import probe
-from opinfo.byoc.codegen.toolchain import CompilerError
+from opinfo.byoc.codegen.compilers.toolchain import CompilerError
 from opinfo.byoc.compile import CompiledModule, compile_module
 
 from ..layout import nets

@@ -17,8 +17,8 @@ from opinfo.byoc import Backend, CannotForce, Code, Node, Pattern, Region, dispa
 from opinfo.byoc.backend.catalog import find, register
 from opinfo.byoc.backend.guarded_calls import guarded
 from opinfo.byoc.codegen.abi import ABI
+from opinfo.byoc.codegen.compilers.toolchain import CompilerError, shared
 from opinfo.byoc.codegen.loading.resolve_apart import MARK
-from opinfo.byoc.codegen.toolchain import CompilerError, shared
 from opinfo.byoc.compile import compile_module
 
 from ..layout import nets
@@ -402,7 +402,9 @@ def test_a_compiler_that_fails_is_one_line(
     compiler.write_text(f"#!/bin/sh\n{script}\n")
     compiler.chmod(0o755)
     monkeypatch.setenv("CXX", str(compiler))
-    monkeypatch.setattr("opinfo.byoc.codegen.toolchain.SECONDS", 0.2 if "sleep" in script else 60)
+    monkeypatch.setattr(
+        "opinfo.byoc.codegen.compilers.toolchain.SECONDS", 0.2 if "sleep" in script else 60
+    )
     with pytest.raises(CompilerError) as caught:
         shared(str(tmp_path / "x.so"), [str(tmp_path / "x.cc")])
     assert reason in str(caught.value) and "\n" not in str(caught.value)

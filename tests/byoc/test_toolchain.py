@@ -16,10 +16,10 @@ import pytest
 import tvm
 
 from opinfo.byoc import Code, Region
-from opinfo.byoc.codegen.linking import steps
+from opinfo.byoc.codegen.compilers.linking import steps
+from opinfo.byoc.codegen.compilers.toolchain import CompilerError, shared
 from opinfo.byoc.codegen.loading.arithmetic import Arithmetic
 from opinfo.byoc.codegen.loading.load_checked import LoadError, load_checked
-from opinfo.byoc.codegen.toolchain import CompilerError, shared
 from opinfo.byoc.compile import compile_module
 from opinfo.byoc.measure.measure_jobs import Build
 

@@ -19,8 +19,8 @@ from tvm import relax
 from opinfo.byoc.backends.nvidia.graphs.graph_code import graph_code
 from opinfo.byoc.backends.nvidia.graphs.whole_calls import CACHED, with_whole_calls
 from opinfo.byoc.backends.nvidia.libraries.source import library_headers
+from opinfo.byoc.codegen.compilers.toolchain import object_file
 from opinfo.byoc.codegen.export import export_library
-from opinfo.byoc.codegen.toolchain import object_file
 
 STUB = Path(__file__).parent / "nvidia_stub"
 OPTIONS = ("-O1", "-std=c++17", f"-I{STUB}", "-DOPINFO_DEVICE=kDLCPU")

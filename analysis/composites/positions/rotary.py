@@ -11,7 +11,7 @@ from typing import Any
 from tvm import tirx
 from tvm.relax import op
 
-from .defining.composite import composite
+from ..defining.composite import composite
 from .rotary_frequencies import SCALINGS, frequencies
 from .rotary_parts import STYLES, Features, places_of, split_heads
 

@@ -16,10 +16,10 @@ from benchmarks.analysis.llm.run_answers import NotRun, compare
 from opinfo.analysis import Chain, PartlyRead, Step
 from opinfo.analysis.chain import Chains
 from opinfo.analysis.composites.grouped import DEQUANTIZE
-from opinfo.analysis.composites.long_rotary import LONG
 from opinfo.analysis.composites.norms import ADD_RMS_NORM
+from opinfo.analysis.composites.positions.long_rotary import LONG
+from opinfo.analysis.composites.positions.rotary import ROTARY, TABLES
 from opinfo.analysis.composites.products import TRANSPOSED_MATMUL
-from opinfo.analysis.composites.rotary import ROTARY, TABLES
 from opinfo.analysis.composites.sampling import SOFTMAX
 from opinfo.testing.strip import strip
 

@@ -19,7 +19,7 @@ from opinfo.analysis.recognise import recogniser
 from opinfo.analysis.support import plugins
 from opinfo.byoc import Backend, Coarse, Code, Node, Pattern, Region, one
 from opinfo.byoc.backend.catalog import find
-from opinfo.byoc.codegen import toolchain
+from opinfo.byoc.codegen.compilers import toolchain
 from opinfo.byoc.codegen.loading import load_checked
 from tests.packages import install
 

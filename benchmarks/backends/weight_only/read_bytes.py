@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common.resources import Call
-from opinfo.byoc.codegen.toolchain import program
+from opinfo.byoc.codegen.compilers.toolchain import program
 
 SOURCE = """
 #include <cstdint>

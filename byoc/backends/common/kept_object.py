@@ -11,9 +11,9 @@ from pathlib import Path
 
 from tvm.support import cc
 
-from ....analysis.support.replacing import replacing
-from ....analysis.support.user_cache import user_cache
-from ...codegen.toolchain import object_file
+from ....analysis.support.files.replacing import replacing
+from ....analysis.support.files.user_cache import user_cache
+from ...codegen.compilers.toolchain import object_file
 from ...process import trust
 
 

@@ -20,11 +20,11 @@ from typing import Any, ClassVar
 import numpy as np
 import tvm_ffi
 
-from ....analysis.support.replacing import replacing
-from ....analysis.support.user_cache import user_cache
+from ....analysis.support.files.replacing import replacing
+from ....analysis.support.files.user_cache import user_cache
 from ....analysis.support.warn import warn
 from ...backend.region import Region, Tensor
-from ...codegen.toolchain import CompilerError, program
+from ...codegen.compilers.toolchain import CompilerError, program
 from ...patterns.failure import one_line
 from ...patterns.symbolic_shapes import same
 from ...process import trust

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ....analysis.support.replacing import replacing
-from ....analysis.support.user_cache import user_cache
+from ....analysis.support.files.replacing import replacing
+from ....analysis.support.files.user_cache import user_cache
 from ...codegen.host import INFO, VARIABLE
 from ...process import trust
 from .implementation_probe import ask, program_key

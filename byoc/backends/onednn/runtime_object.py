@@ -12,7 +12,7 @@ from pathlib import Path
 
 import tvm_ffi
 
-from ...codegen.toolchain import CompilerError
+from ...codegen.compilers.toolchain import CompilerError
 from ..common.kept_object import kept_object
 from ..common.kept_object import object_key as digest
 from ..common.region_source import LARGE_PAGES, THREADS, headers

@@ -13,7 +13,7 @@ from pathlib import Path
 import tvm_ffi
 
 from ...codegen.abi import ABI, EXPORTED
-from ...codegen.toolchain import CompilerError
+from ...codegen.compilers.toolchain import CompilerError
 from ..common.kept_object import kept_object, object_key
 
 #: Names in an object contain its key, as a library may have several.

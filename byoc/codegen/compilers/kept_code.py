@@ -19,10 +19,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...analysis.support.bounded_folder import forget_oldest
-from ...analysis.support.replacing import replacing
-from ...analysis.support.user_cache import user_cache
-from ..process import trust
+from ....analysis.support.files.bounded_folder import forget_oldest
+from ....analysis.support.files.replacing import replacing
+from ....analysis.support.files.user_cache import user_cache
+from ...process import trust
 
 #: The folder in the user's cache, the version of its files, and bytes of all of them.
 FOLDER, FORMAT, MOST = "code", "1", 256 << 20

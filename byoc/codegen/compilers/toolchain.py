@@ -15,8 +15,8 @@ from typing import Any
 
 from tvm.support import cc
 
-from ..patterns.failure import first_error
-from ..process.status import signal_name
+from ...patterns.failure import first_error
+from ...process.status import signal_name
 from .kept_code import kept_code
 from .linking import is_source, steps
 

@@ -16,7 +16,7 @@ import numpy as np
 import tvm
 import tvm_ffi
 
-from .loading.check_init import constants, data_of, init_of
+from ..loading.check_init import constants, data_of, init_of
 
 #: Bytes at whose multiples a constant begins, as in TVM's own tensors.
 ALIGNED = 64

@@ -12,8 +12,8 @@ import functools
 import threading
 from importlib.resources import files
 
+from ....codegen.compilers.toolchain import CompilerError
 from ....codegen.loading.cuda_device import no_gpu
-from ....codegen.toolchain import CompilerError
 from ...common.kept_object import kept_object, object_key
 from ..libraries.locate import CUDNN, CUDNN_FRONTEND, options
 

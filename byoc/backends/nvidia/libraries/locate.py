@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ....codegen.kept_code import kept_code
+from ....codegen.compilers.kept_code import kept_code
 from ....codegen.loading.cuda_device import no_gpu
 from ....patterns.failure import first_error
 from ...common.installed import homes, linked, no_compiler, package_folders

@@ -13,10 +13,10 @@ from ..checks.input_shapes import Shapes
 from ..checks.notes import noted
 from .importer import at_node, tidied
 from .origins import named, of_torch
-from .torch_archive import guards_in, rebuilt
-from .torch_extents import bind_extents, restore
-from .torch_guards import check_request, read_guards, unchecked
-from .torch_writes import return_writes
+from .torch_program.torch_archive import guards_in, rebuilt
+from .torch_program.torch_extents import bind_extents, restore
+from .torch_program.torch_guards import check_request, read_guards, unchecked
+from .torch_program.torch_writes import return_writes
 
 
 def load(path: Path, shapes: Shapes) -> tvm.IRModule:

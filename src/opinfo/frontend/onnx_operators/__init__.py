@@ -16,13 +16,11 @@ from . import (
     products,
     quantized,
     recurrent,
-    resizing,
-    shapes,
-    slices_and_pads,
     spectral,
 )
 from .arithmetic import extrema, powers, remainders
 from .detection import roi_align, suppression
+from .shaping import resizing, shapes, slices_and_pads
 
 __all__ = [
     "CONVERTERS", "contributed", "control", "convolution", "dynamic_lstm", "elementwise_operators",

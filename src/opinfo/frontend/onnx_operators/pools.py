@@ -11,7 +11,7 @@ from ..onnx_graph.converter_table import converts
 from ..onnx_graph.onnx_node import OnnxNode, dims_of
 from ..onnx_graph.values import Dim
 from .convolution import LAYOUTS, Window, prepadded, window
-from .slices_and_pads import padded
+from .shaping.slices_and_pads import padded
 
 
 @converts("MaxPool")

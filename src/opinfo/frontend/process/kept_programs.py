@@ -26,9 +26,9 @@ from typing import Any
 
 import numpy as np
 
-from ...analysis.support.bounded_folder import forget_oldest
-from ...analysis.support.replacing import replacing
-from ...analysis.support.user_cache import user_cache
+from ...analysis.support.files.bounded_folder import forget_oldest
+from ...analysis.support.files.replacing import replacing
+from ...analysis.support.files.user_cache import user_cache
 from ...byoc.process import trust
 from ..checks.input_shapes import Shapes
 from ..checks.json_graph import BadGraph
@@ -43,7 +43,7 @@ READERS = ("torch", "apache-tvm", "apache-tvm-ffi", "numpy", "sympy")
 PACKAGE = Path(__file__).parents[2]
 #: The folder in the user's cache, and the version of its files.
 FOLDER, FORMAT = "programs", "1"
-#: Bytes by which records of a file are told apart before they are compared.
+#: The first bytes of a record of a file, which are compared before the others.
 SAMPLE = 64
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..checks.input_shapes import Shapes
+from ...checks.input_shapes import Shapes
 
 
 def bind_extents(program: Any, shapes: Shapes) -> dict[Any, Any]:

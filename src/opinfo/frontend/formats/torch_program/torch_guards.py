@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..checks.error import FrontendError, shortened
-from ..checks.input_shapes import Shapes
+from ...checks.error import FrontendError, shortened
+from ...checks.input_shapes import Shapes
 from .torch_extents import may_equal, requested_extents, size_expression, solve, symbolic_inputs
 from .torch_sources import SourceError, input_sources, parse
 

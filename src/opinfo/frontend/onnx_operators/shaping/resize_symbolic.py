@@ -7,9 +7,9 @@ from typing import Any
 
 from tvm import relax
 
-from ..onnx_graph.onnx_node import OnnxNode
-from ..onnx_graph.scalars import is_expr
-from ..onnx_graph.values import Dim
+from ...onnx_graph.onnx_node import OnnxNode
+from ...onnx_graph.scalars import is_expr
+from ...onnx_graph.values import Dim
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from tvm import relax, topi
 
-from ..onnx_graph.converter_table import converts
-from ..onnx_graph.onnx_node import OnnxNode
-from ..onnx_graph.scalars import Rational, Unknown, is_expr, rational
-from ..onnx_graph.values import Dim
+from ...onnx_graph.converter_table import converts
+from ...onnx_graph.onnx_node import OnnxNode
+from ...onnx_graph.scalars import Rational, Unknown, is_expr, rational
+from ...onnx_graph.values import Dim
 from . import resize_symbolic as symbolic
 from .resize_symbolic import Resizing
 

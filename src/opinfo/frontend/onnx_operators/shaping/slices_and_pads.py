@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from tvm import relax, tirx, topi
 
-from ..onnx_graph.converter_table import converts
-from ..onnx_graph.onnx_node import OnnxNode
-from ..onnx_graph.scalars import is_expr
-from ..onnx_graph.values import Dim
+from ...onnx_graph.converter_table import converts
+from ...onnx_graph.onnx_node import OnnxNode
+from ...onnx_graph.scalars import is_expr
+from ...onnx_graph.values import Dim
 
 #: A bound from here on means "to the end": exporters write 10**9 and 2**31 - 1, besides 2**63 - 1,
 #: and a symbolic size is smaller.

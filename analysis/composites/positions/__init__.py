@@ -1,0 +1,1 @@
+"""Composites that turn elements by their positions."""

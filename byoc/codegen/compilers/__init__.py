@@ -1,0 +1,1 @@
+"""The C++ compiler: found, asked, and what it made kept."""

@@ -1,0 +1,1 @@
+"""Parts of a program of torch that its importer does not read."""
