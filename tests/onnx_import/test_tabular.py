@@ -189,3 +189,16 @@ def test_linear_models() -> None:
     ]
     outputs = [name for node in nodes for name in node.output]
     compare(proto_of_all(nodes, "float32", outputs), {"x": floats(5, FEATURES)})
+
+
+def test_a_loop_beside_a_leaf_is_not_a_tree() -> None:
+    attrs = {
+        "nodes_treeids": [0, 0, 0], "nodes_nodeids": [0, 1, 2], "nodes_featureids": [0, 0, 0],
+        "nodes_values": [0.5, 0.0, 0.0], "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"],
+        "nodes_truenodeids": [0, 0, 0], "nodes_falsenodeids": [2, 0, 0], "target_treeids": [0, 0],
+        "target_nodeids": [1, 2], "target_ids": [0, 0], "target_weights": [1.0, 2.0],
+    }  # fmt: skip
+    with pytest.raises(FrontendError, match="a node is not below the root of its tree"):
+        from_model(proto_of("TreeEnsembleRegressor", n_targets=1, **attrs), {})
+    attrs["nodes_truenodeids"] = [1, 0, 0]
+    compare(proto_of("TreeEnsembleRegressor", n_targets=1, **attrs), {"x": rows()})

@@ -88,6 +88,9 @@ def classic_forest(
     roots = np.flatnonzero(~is_child)
     if len(roots) != len({tree for tree, _ in keys}):
         raise NotConvertible("a tree has no root, or several")
+    # A loop beside a tree has no root, and a leaf may pass for that of its nodes.
+    if not _reached(children, inner, roots).all():
+        raise NotConvertible("a node is not below the root of its tree")
     return _forest(attrs, modes, inner, children, _splits(attrs, "nodes_values", dtype), weights,
                    roots, seen)  # fmt: skip
 
@@ -158,6 +161,17 @@ def _forest(
         _depth(children, inner, roots), bool(seen[~inner].all()),
         _always(children, inner, roots, seen),
     )  # fmt: skip
+
+
+def _reached(children: Sequence[Array], inner: Array, roots: Array) -> Array:
+    """Return which nodes are below a root, or are one."""
+    reached = np.zeros(len(inner), bool)
+    at = roots
+    while at.size:
+        reached[at] = True
+        below = np.unique(np.concatenate([child[at[inner[at]]] for child in children]))
+        at = below[(below >= 0) & ~reached[below]]
+    return reached
 
 
 def _depth(children: Sequence[Array], inner: Array, roots: Array) -> int:
