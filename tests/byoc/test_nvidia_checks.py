@@ -5,17 +5,16 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-import tvm_ffi
 
 from opinfo.byoc.backends.nvidia.cudnn.cudnn import HEADERS
 from opinfo.byoc.backends.nvidia.libraries.source import library_headers
 
-STUB = Path(__file__).parent / "nvidia_stub"
+from .nvidia_library import stub_library
+
 #: Three regions: relu(x * w) of 1x1 convolutions over rows of 5, 6 and again 5 pixels. Functions
 #: return how many plans were run, and `planned` how many were built.
 HARNESS = """
@@ -57,15 +56,8 @@ extern "C" int prepare_alone(int k) { return counted([&] { regions[k].prepare(0)
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("checks")
-    source, library = folder / "checks.cc", folder / "checks.so"
     text = library_headers("opinfo.byoc.backends.nvidia.cudnn", *HEADERS)
-    source.write_text(text + HARNESS)
-    folders = [f"-I{p}" for p in (STUB, *tvm_ffi.libinfo.include_paths())]
-    runtime = tvm_ffi.libinfo.find_libtvm_ffi()
-    subprocess.run(["g++", "-std=c++17", "-shared", "-fPIC", "-DOPINFO_DEVICE=kDLCPU", *folders,
-                    str(source), runtime, "-o", str(library)], check=True)  # fmt: skip
-    return library
+    return stub_library(tmp_path_factory.mktemp("checks") / "checks.so", text + HARNESS)
 
 
 @pytest.fixture

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import tvm
-import tvm_ffi
 from tvm import relax
 
 from opinfo.byoc.backends.nvidia.libraries.source import library_headers
@@ -19,8 +17,8 @@ from opinfo.byoc.prepare.fuse import fuse
 from opinfo.byoc.prepare.prepare import prepare
 
 from ..layout import nets
+from .nvidia_library import stub_library
 
-STUB = Path(__file__).parent / "nvidia_stub"
 TARGET = tvm.target.Target({"kind": "cuda", "arch": "sm_90", "max_threads_per_block": 1024,
     "max_shared_memory_per_block": 49152, "thread_warp_size": 32})  # fmt: skip
 #: Returns whether three rooms are one: of a stream, of a graph of that stream, of another graph.
@@ -43,12 +41,7 @@ extern "C" int rooms() {
 
 
 def test_a_graph_has_a_workspace_of_its_own(tmp_path: Path) -> None:
-    source, library = tmp_path / "rooms.cc", tmp_path / "rooms.so"
-    source.write_text(library_headers(None) + ROOMS)
-    folders = [f"-I{p}" for p in (STUB, *tvm_ffi.libinfo.include_paths())]
-    runtime = tvm_ffi.libinfo.find_libtvm_ffi()
-    subprocess.run(["g++", "-std=c++17", "-shared", "-fPIC", "-DOPINFO_DEVICE=kDLCPU", *folders,
-                    str(source), runtime, "-o", str(library)], check=True)  # fmt: skip
+    library = stub_library(tmp_path / "rooms.so", library_headers(None) + ROOMS)
     assert ctypes.CDLL(str(library)).rooms() == 0
 
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import tvm_ffi
 
 from opinfo.byoc.backends.nvidia.cudnn.cudnn import HEADERS
 from opinfo.byoc.backends.nvidia.libraries.source import library_headers
 
-STUB = Path(__file__).parent / "nvidia_stub"
+from .nvidia_library import stub_library
+
 #: relu(x * w + b) of a 1x1 convolution over rows of pixels; returns how many plans were run.
 HARNESS = """
 extern "C" void filters(float time, float error) {
@@ -61,15 +60,8 @@ extern "C" int run(int64_t pixels, int fuses, int without_residual, int elementw
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("plans")
-    source, library = folder / "plans.cc", folder / "plans.so"
     text = library_headers("opinfo.byoc.backends.nvidia.cudnn", *HEADERS)
-    source.write_text(text + HARNESS)
-    folders = [f"-I{p}" for p in (STUB, *tvm_ffi.libinfo.include_paths())]
-    runtime = tvm_ffi.libinfo.find_libtvm_ffi()
-    subprocess.run(["g++", "-std=c++17", "-shared", "-fPIC", "-DOPINFO_DEVICE=kDLCPU", *folders,
-                    str(source), runtime, "-o", str(library)], check=True)  # fmt: skip
-    return library
+    return stub_library(tmp_path_factory.mktemp("plans") / "plans.so", text + HARNESS)
 
 
 @pytest.fixture

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
-from pathlib import Path
 
 import pytest
-import tvm_ffi
 
 from opinfo.byoc.backends.nvidia.libraries.source import library_headers
 
-STUB = Path(__file__).parent / "nvidia_stub"
+from .nvidia_library import stub_library
+
 #: A way takes so many milliseconds, and fails from its ``last`` launch on.
 HARNESS = """
 struct Way { float time; int last; };
@@ -36,14 +34,8 @@ class Way(ctypes.Structure):
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    folder = tmp_path_factory.mktemp("timer")
-    source, library = folder / "timer.cc", folder / "timer.so"
-    text = library_headers(None)
-    source.write_text(f"{text}\nusing namespace opinfo_nvidia;\n{HARNESS}")
-    folders = [f"-I{p}" for p in (STUB, *tvm_ffi.libinfo.include_paths())]
-    runtime = tvm_ffi.libinfo.find_libtvm_ffi()
-    subprocess.run(["g++", "-std=c++17", "-shared", "-fPIC", "-DOPINFO_DEVICE=kDLCPU", *folders,
-                    str(source), runtime, "-o", str(library)], check=True)  # fmt: skip
+    text = f"{library_headers(None)}\nusing namespace opinfo_nvidia;\n{HARNESS}"
+    library = stub_library(tmp_path_factory.mktemp("timer") / "timer.so", text)
     return ctypes.CDLL(str(library))
 
 

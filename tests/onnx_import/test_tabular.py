@@ -192,7 +192,7 @@ def test_linear_models() -> None:
 
 
 def test_a_loop_beside_a_leaf_is_not_a_tree() -> None:
-    attrs = {
+    attrs: dict[str, Any] = {
         "nodes_treeids": [0, 0, 0], "nodes_nodeids": [0, 1, 2], "nodes_featureids": [0, 0, 0],
         "nodes_values": [0.5, 0.0, 0.0], "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"],
         "nodes_truenodeids": [0, 0, 0], "nodes_falsenodeids": [2, 0, 0], "target_treeids": [0, 0],
