@@ -9,8 +9,9 @@ and `torch.compile`. The models are split by a hash of their names: by default o
 run, since the held-out half is there to report. `--proxies` runs models of ours that are in neither
 half, quantised and small ones, on which runtimes are strong; the pages leave them out. Rows are
 kept in FILE; models that have one are skipped unless `--again` is given, or `--busy` and other
-processes had over a tenth of the CPU. A model that cannot be downloaded gets none. `--page` writes
-docs/results/zoo.md and one page for this CPU's vectors, and beside each page its rows as JSON.
+processes had over a tenth of the CPU time of the cores that the run may use (`taskset` binds it to
+some). A model that cannot be downloaded gets none. `--page` writes docs/results/zoo.md and one page
+for this CPU's vectors, and beside each page its rows as JSON.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class Speed:
             the C++ compiler, the runs of builds.
         flops: Operations of the model.
         rate: Operations a second of a large product in the same turns.
-        busy: The share of the machine's CPU time that other processes had meanwhile.
+        busy: The share that other processes had of the CPU time of our cores meanwhile.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Time calls in turns, and say how busy the machine was with other work meanwhile."""
+"""Time calls in turns, and say how busy the cores were with other work meanwhile."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Turns:
 
     Attributes:
         milliseconds: The median of each call.
-        busy: The share of the machine's CPU time that other processes had meanwhile.
+        busy: The share that other processes had of the CPU time of our cores meanwhile.
     """
 
     milliseconds: Mapping[str, float]
@@ -51,15 +51,20 @@ def in_turns(calls: Mapping[str, Call], threads: int, rounds: int = ROUNDS) -> T
             times[name].append(seconds_of(call, clock))
     others = _used() - used - (time.process_time() - own)
     wall = max(time.perf_counter() - start, 1e-9)
-    busy = min(max(others / (wall * (os.cpu_count() or 1)), 0.0), 1.0)
+    busy = min(max(others / (wall * len(os.sched_getaffinity(0))), 0.0), 1.0)
     return Turns({name: 1e3 * statistics.median(values) for name, values in times.items()}, busy)
 
 
 def _used() -> float:
-    """Return the CPU seconds that all processes have used since the machine started."""
-    user, nice, system, _, _, irq, soft, *_ = map(int, _cpu_line().split()[1:])
-    return (user + nice + system + irq + soft) / os.sysconf("SC_CLK_TCK")
+    """Return the CPU seconds that all processes have used on our cores since the machine started.
 
-
-def _cpu_line() -> str:
-    return Path("/proc/stat").read_text().splitlines()[0]
+    Ours are those of the affinity: work that was bound to other cores takes nothing from us.
+    """
+    ours = {f"cpu{core}" for core in os.sched_getaffinity(0)}
+    total = 0
+    for line in Path("/proc/stat").read_text().splitlines():
+        name, *ticks = line.split()
+        if name in ours:
+            user, nice, system, _, _, irq, soft, *_ = map(int, ticks)
+            total += user + nice + system + irq + soft
+    return total / os.sysconf("SC_CLK_TCK")
