@@ -321,7 +321,7 @@ class Convolution : public Kernel {
   }
 
   void choose(const Context& c, cudnnHandle_t h, const std::string& all, Ways& ways) {
-    const Alone alone;
+    const Alone alone(kept_plans());
     const Patience patience;
     check(cudaStreamSynchronize(stream_of(device_)), "stream");
     GraphTimer timer;

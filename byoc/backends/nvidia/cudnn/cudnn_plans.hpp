@@ -2,7 +2,6 @@
 // cudnn_records.hpp.
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <set>
 #include <thread>
 
@@ -43,14 +42,6 @@ struct Plan {
     return cudnnBackendExecute(h, plan.raw(), pack.raw());
   }
 };
-
-// A number of the environment; `usual` if there is none.
-inline double from_environment(const char* name, double usual) {
-  const char* text = std::getenv(name);
-  char* end = nullptr;
-  const double value = text != nullptr ? std::strtod(text, &end) : usual;
-  return text != nullptr && (end == text || *end != 0 || !(value >= 0)) ? usual : value;
-}
 
 // Whether float32 may be convolved by minimal filtering, if a plan proves to be accurate.
 inline bool may_filter(cudnnDataType_t type) {
@@ -278,18 +269,8 @@ inline void prepare_together(int device, bool checks) {
 static const bool prepares OPINFO_UNUSED = (before_kernels() = prepare_together) != nullptr;
 
 // The device and the library, in words.
-inline const std::string& told_of(int device) {
-  static std::mutex mutex;
-  static std::map<int, std::string> all;
-  std::lock_guard<std::mutex> lock(mutex);
-  std::string& told = all[device];
-  if (!told.empty()) return told;
-  cudaDeviceProp properties;
-  check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
-  std::ostringstream out;
-  out << properties.name << " sm_" << properties.major << properties.minor << " x"
-      << properties.multiProcessorCount << " cudnn " << cudnnGetVersion();
-  return told = out.str();
+inline std::string told_of(int device) {
+  return device_words(device) + " cudnn " + std::to_string(cudnnGetVersion());
 }
 
 }  // namespace

@@ -156,11 +156,20 @@ struct Context {
   void* const* data;
   bool waits = false;
   bool* known = nullptr;
+  const int64_t* const* specs = nullptr;  // of the tensors: see Function
 
   Operand tensor(int k) const { return {k, nullptr, extents[k]}; }
   OPINFO_UNUSED Operand constant(int k) const {
     Constant& all = *constants()[k];
     return {-1, known != nullptr ? all.host() : all.on(device), all.extents()};
+  }
+  // Whether its extents were known when the region was compiled.
+  OPINFO_UNUSED bool is_sized(const Operand& t) const {
+    if (t.from < 0) return true;
+    const int64_t* spec = specs == nullptr ? nullptr : specs[t.from];
+    for (int64_t k = 0; spec != nullptr && k < spec[0]; ++k)
+      if (spec[3 + k] < 0) return false;
+    return spec != nullptr;
   }
 };
 
@@ -327,7 +336,7 @@ class Function {
       key.insert(key.end(), tensors[k]->shape, tensors[k]->shape + tensors[k]->ndim);
     return kernels_.find(key, [&]() -> std::shared_ptr<const Kernel> {
       if (before_kernels() != nullptr) before_kernels()(device, checks);
-      Context c{name_, device, alignment, {}, data, !is_static()};
+      Context c{name_, device, alignment, {}, data, !is_static(), nullptr, specs_.data()};
       for (int k = 0; k < count; ++k)
         c.extents.emplace_back(tensors[k]->shape, tensors[k]->shape + tensors[k]->ndim);
       bool empty = false;
