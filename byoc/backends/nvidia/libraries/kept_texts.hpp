@@ -117,14 +117,15 @@ class KeptTexts {
   const char *name_, *instead_;
 };
 
-// While it lives, other processes that choose by the same texts time nothing: they would slow down
-// each other.
+// While it lives, other processes with the same cache time nothing, whichever library they choose for:
+// they would slow down each other.
 class Alone {
  public:
   explicit Alone(const KeptTexts& texts) {
     const std::string folder = texts.folder(true);
     if (folder.empty()) return;
-    file_ = open((folder + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    const std::string path = folder + "/../timing.lock";
+    file_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (file_ >= 0) flock(file_, LOCK_EX);
   }
   Alone(const Alone&) = delete;
