@@ -283,14 +283,14 @@ class Convolution : public Kernel {
     cudnnHandle_t h = handle_on(device_);
     const Record known = Records::all().find(all);
     if (usable(known) && taken(h, known, ways)) return;
-    if (c.data == nullptr)
+    if (c.data == nullptr && !c.waits)
       prepare(h, ways);
-    else if (Capture(stream_of(device_)).id() != 0 || c.waits ||
+    else if (c.data == nullptr || Capture(stream_of(device_)).id() != 0 || c.waits ||
              !(Patience::is_left() || !ways.candidates.empty()))  // to time them takes little
       take_first(h, ways);
     else
       choose(c, h, all, ways);
-    if (c.data == nullptr) return;
+    if (c.data == nullptr && !c.waits) return;
     ways.candidates.clear();
     if (ways.form < 0)
       OPINFO_THROW(RuntimeError) << name_ << ": no engine of cuDNN runs this convolution" << why_
