@@ -176,6 +176,8 @@ def test_more_rows_than_a_kept_ladder_has_are_measured(
     run(process(), 5)
     monkeypatch.setenv("OPINFO_CUBLASLT_ROWS", "64")
     assert run(process(), 5) == 2  # 48 and 64
+    monkeypatch.setenv("OPINFO_CUBLASLT_ROWS", "130")
+    assert run(process(), 5) == 4  # 80, 96, 112 and 128
     assert run(process(), 5) == 0
 
 

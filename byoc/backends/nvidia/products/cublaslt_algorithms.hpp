@@ -80,8 +80,9 @@ inline int fastest(const Product& p, const Addresses& at, const std::vector<Algo
   return best;
 }
 
-// Chooses algorithms for numbers of rows, before a request comes that has them: 1, 2, 4, ... and from
-// 16 on half-way between. Operands with rows are memory of its own, so the call's are not written.
+// Chooses algorithms for numbers of rows, before a request comes that has them: 1, 2, 4, ..., from 16 on
+// half-way between, and from 64 on four for each power of two. Operands with rows are memory of its
+// own, so the call's are not written.
 class Climb {
  public:
   // `c` has a call of the product; `s.rows` does not matter.
@@ -97,8 +98,9 @@ class Climb {
         static_cast<int64_t>(from_environment("OPINFO_CUBLASLT_ROWS", kRows)),
         static_cast<int64_t>(kRoom / (input_ + output_)));
     for (int64_t n = 1; n <= most; n *= 2) {
-      rungs.push_back(n);
-      if (n >= kFine && n / 2 * 3 <= most) rungs.push_back(n / 2 * 3);
+      const int64_t parts = n >= kFiner ? 4 : n >= kFine ? 2 : 1;
+      for (int64_t k = 0; k < parts && n + k * n / parts <= most; ++k)
+        rungs.push_back(n + k * n / parts);
     }
     Ladder out;
     if (rungs.empty()) return out;
@@ -119,9 +121,9 @@ class Climb {
   // The largest number of rows, and bytes of operands with rows.
   static constexpr double kRows = 16384;
   static constexpr size_t kRoom = size_t{256} << 20;
-  // Rungs are closer from this number of rows on.
-  static constexpr int64_t kFine = 16;
-  static constexpr int kAlgorithms = 6, kRounds = 3, kCalls = 4;
+  // Rungs are closer from these numbers of rows on.
+  static constexpr int64_t kFine = 16, kFiner = 64;
+  static constexpr int kAlgorithms = 12, kRounds = 3, kCalls = 4;
 
   void step(int64_t rows, const Ladder& kept, GraphTimer& timer, Ladder& out) const {
     Sizes s = s_;
@@ -187,7 +189,7 @@ class Algorithms {
   static constexpr size_t kKept = 4096;
   static constexpr int kMany = 32, kRounds = 5, kCalls = 20;
   // Seconds that ladders of a library may take. Those that were climbed are kept for other processes.
-  static constexpr double kSeconds = 5.0;
+  static constexpr double kSeconds = 10.0;
 
   // What the time of a product depends on beside the alignment; `rows` is 0 for any.
   static std::string key_of(const Context& c, const Gemm& g, const Sizes& s, int64_t rows) {
