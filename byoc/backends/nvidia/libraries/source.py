@@ -21,7 +21,7 @@ from ...common.region_source import (
 from .dtypes import DLPACK
 
 #: The headers of all backends, in their order.
-SHARED = ("recording.hpp", "runtime.hpp", "graph_timer.hpp")
+SHARED = ("recording.hpp", "device.hpp", "runtime.hpp", "graph_timer.hpp")
 
 
 @dataclass
