@@ -1,4 +1,4 @@
-"""C++ of NVIDIA's backends over the headers of `nvidia_stub`, as a library, and kernels on the host."""
+"""C++ of NVIDIA's backends over the headers of `nvidia_stub`, and kernels for the host."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def stub_library(library: Path, text: str) -> Path:
     source.write_text(text)
     folders = [f"-I{p}" for p in (STUB, *tvm_ffi.libinfo.include_paths())]
     runtime = tvm_ffi.libinfo.find_libtvm_ffi()
-    subprocess.run(["g++", "-std=c++17", "-shared", "-fPIC", "-DOPINFO_DEVICE=kDLCPU", driver(), *folders,
-                    str(source), runtime, "-o", str(library)], check=True)  # fmt: skip
+    subprocess.run(["g++", "-std=c++17", "-shared", "-fPIC", "-DOPINFO_DEVICE=kDLCPU", driver(),
+                    *folders, str(source), runtime, "-o", str(library)], check=True)  # fmt: skip
     return library
 
 

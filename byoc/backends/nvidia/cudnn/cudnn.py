@@ -35,6 +35,7 @@ DTYPES = {"float32": "CUDNN_DATA_FLOAT", "float16": "CUDNN_DATA_HALF",
           "bfloat16": "CUDNN_DATA_BFLOAT16"}  # fmt: skip
 LIBRARIES = (CUDNN, CUDART)
 ROUNDS = "products of {} are added in float32, rounded at the end"
+EARLIER = "or also before what follows them, if that is a kernel of its own"
 
 
 def source(
@@ -98,9 +99,10 @@ def _body(frame: GpuFunction) -> tuple[list[str], list[str]]:
             f"v.x = {frame.view(operand)};", f"v.w = {_weights(frame, weight, folded, data)};",
             f"v.y = {frame.view(region.result)};",
             f"v.kernels = {frame.image(image(weight.dtype))};"]  # fmt: skip
-    body += _after(frame, folded)
-    rounds = [] if weight.dtype == "float32" else [ROUNDS.format(weight.dtype)]
-    return [*body, "return convolution(c, v);"], rounds + folded.rounds
+    after = _after(frame, folded)
+    rounds = [ROUNDS.format(weight.dtype), *[EARLIER] * bool(after)]
+    rounds = folded.rounds if weight.dtype == "float32" else rounds + folded.rounds
+    return [*body, *after, "return convolution(c, v);"], rounds
 
 
 def _cpp(value: bool) -> str:

@@ -21,10 +21,10 @@ def image(dtype: str) -> Array:
     Raises:
         RuntimeError: They do not compile.
     """
-    defined = f"#define ELEMENT {ELEMENTS[dtype]}\n"
-    return np.frombuffer(compiled(defined + text("epilogue.h") + text("epilogue.cu")), "uint8")
+    return np.frombuffer(compiled(source(dtype)), "uint8")
 
 
-def text(name: str) -> str:
-    """A file of this package."""
-    return (files(__package__) / name).read_text(encoding="utf-8")
+def source(dtype: str) -> str:
+    """The CUDA C++ of the kernels for a dtype."""
+    texts = [(files(__package__) / f"epilogue.{end}").read_text("utf-8") for end in ("h", "cu")]
+    return "".join([f"#define ELEMENT {ELEMENTS[dtype]}\n", *texts])

@@ -35,7 +35,7 @@ class GpuFunction(RegionSource):
         return f"c.constant({self.constants.add(np.ascontiguousarray(array))})"
 
     def image(self, kernels: Array) -> int:
-        """The number of the constant that is compiled kernels: regions with the same ones share it."""
+        """The number of the constant that is compiled kernels, which regions share."""
         arrays = self.constants.arrays
         known = next((k for k, array in enumerate(arrays) if array is kernels), None)
         return self.constants.add(kernels) if known is None else known

@@ -1,4 +1,4 @@
-"""Compile kernels of our own, which CUDA's driver loads, by the compiler that TVM uses for its own."""
+"""Compile kernels of our own, which CUDA's driver loads, by the compiler of TVM's kernels."""
 
 from __future__ import annotations
 
