@@ -191,7 +191,10 @@ def numbers(case: Case) -> dict[str, Array]:
     rng = np.random.default_rng(3)
     (inner, outer), image = case.channels, case.pixels
     many, few = (inner, outer) if case.transposed else (outer, inner)
-    shapes = {"x": (2, inner, *image), "w": (many, few // case.groups, 3, 3)}
+    shapes: dict[str, tuple[int, ...]] = {
+        "x": (2, inner, *image),
+        "w": (many, few // case.groups, 3, 3),
+    }
     for name in case.follows.split():
         shapes[name] = (outer,) if name == "bias" else (2, outer, *image)
     return {n: rng.standard_normal(s).astype(ml_dtypes.bfloat16).astype("float64") / 2
@@ -231,7 +234,7 @@ def result(loaded: Any, case: Case) -> Array:
     given = {name: stored(a) for name, a in numbers(case).items()}
     given["y"] = stored(np.full((2, case.channels[1], *case.pixels), np.nan))
     if case.activation == HARD_SWISH:
-        given |= {"offset": np.float32([3]), "factor": np.float32([1 / 6])}
+        given |= {"offset": np.array([3], "float32"), "factor": np.array([1 / 6], "float32")}
     names = ("x", "w", "residual", "bias", "added", "offset", "factor", "y")
     data = (ctypes.c_void_p * len(names))(
         *(given[n].ctypes.data if n in given else None for n in names)

@@ -133,7 +133,7 @@ TIMES = {(2, 1, 2, 2): ("2", "2"), (2, 2, 1, 2): ("3", "2"), (2, 2, 2, 1): ("2",
 
 @pytest.mark.parametrize("times", TIMES)
 def test_the_fastest_form_is_taken(
-    times: tuple[int, ...], library: Path, cache: Path, tmp_path: Path
+    times: tuple[int, int, int, int], library: Path, cache: Path, tmp_path: Path
 ) -> None:
     loaded = process(library, tmp_path / "so")
     loaded.times(*map(ctypes.c_float, times))
