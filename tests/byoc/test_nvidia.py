@@ -25,7 +25,7 @@ from typer.testing import CliRunner
 
 from opinfo.byoc.backend.backend import Backend, Code
 from opinfo.byoc.backend.catalog import find
-from opinfo.byoc.backends.nvidia.cudnn import cudnn, epilogue
+from opinfo.byoc.backends.nvidia.cudnn import conv_epilogue, cudnn
 from opinfo.byoc.compile import CompiledModule, compile_module
 from opinfo.byoc.dispatching.dispatch import dispatch
 from opinfo.byoc.prepare.prepare import prepare
@@ -59,14 +59,14 @@ def on_stub(name: str) -> Backend:
         with pytest.MonkeyPatch.context() as patch:
             for home in homes:
                 patch.setattr(home, "options", lambda *_: (*OPTIONS, driver()))
-            patch.setattr(epilogue, "compiled", host_kernels)
+            patch.setattr(conv_epilogue, "compiled", host_kernels)
             patch.setattr(cudnn, "image", host_image)
             return found.convert(regions)
 
     return replace(found, available=lambda: None, convert=convert)
 
 
-host_image = functools.cache(epilogue.image.__wrapped__)
+host_image = functools.cache(conv_epilogue.image.__wrapped__)
 
 
 @functools.cache
