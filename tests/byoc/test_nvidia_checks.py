@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from opinfo.byoc.backends.nvidia.cudnn.cudnn import HEADERS
 from opinfo.byoc.backends.nvidia.cudnn.conv_epilogue import source
+from opinfo.byoc.backends.nvidia.cudnn.cudnn import HEADERS
 from opinfo.byoc.backends.nvidia.libraries.source import library_headers
 
 from .nvidia_library import host_kernels, stub_library

@@ -17,8 +17,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from opinfo.byoc.backends.nvidia.cudnn.cudnn import HEADERS
 from opinfo.byoc.backends.nvidia.cudnn.conv_epilogue import ELEMENTS, source
+from opinfo.byoc.backends.nvidia.cudnn.cudnn import HEADERS
 from opinfo.byoc.backends.nvidia.libraries.source import library_headers
 
 from .nvidia_library import host_kernels, stub_library

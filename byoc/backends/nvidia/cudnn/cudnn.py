@@ -22,8 +22,8 @@ from ..attention.attention_object import attention_source
 from ..libraries.estimated_cost import conversion, cost
 from ..libraries.locate import CUDART, CUDNN, available, options
 from ..libraries.source import GpuFunction, joined_source, library_headers
-from .conv_patterns import kernel_layout, patterns
 from .conv_epilogue import image
+from .conv_patterns import kernel_layout, patterns
 
 HEADERS = ("epilogue.h", "epilogue.hpp", "cudnn_graph.hpp", "cudnn_records.hpp", "cudnn_plans.hpp",
            "cudnn_shared.hpp", "conv.hpp", "conv_run.hpp", "conv_choice.hpp",
