@@ -91,13 +91,13 @@ struct stubDescriptor {
 namespace stub {
 inline bool fuses = true;          // a convolution with others
 inline bool fuses_without = true;  // also where no residual is added
-inline bool elementwise = true;    // graphs without a convolution
 inline int most_operations = 99;   // that a plan with a convolution runs
 inline std::atomic<int> executed{0};
 inline std::atomic<int> planned{0};
 inline int first_named = 0;        // the first engine that heuristics name
-inline float filter_time = 1.0f;   // of the engine with Winograd, relative to the others
-inline float filter_error = 0.0f;  // of its results, relative to their value
+// Milliseconds: of graphs with several operations, of a convolution alone by layout, and of one by an
+// engine that heuristics do not name.
+inline float fused_time = 1.0f, first_time = 1.0f, last_time = 1.0f, unnamed_time = 1.0f;
 constexpr int64_t refused_channels = 13;  // no engine has so many
 }  // namespace stub
 
@@ -188,7 +188,7 @@ inline bool stub_is_convolution(const stubDescriptor& op) {
 }
 inline bool stub_taken(const stubDescriptor& graph) {
   const auto ops = stub_ops(graph);
-  if (!stub_is_convolution(*ops[0])) return stub::elementwise;
+  if (!stub_is_convolution(*ops[0])) return false;
   if (ops[0]->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR &&
       ops[0]->at(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W)
               .all<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS)[0] == stub::refused_channels)
@@ -240,8 +240,7 @@ void stub_products(const stubTensor& image, const stubTensor& w, const stubTenso
   });
 }
 
-// The results are multiplied by a factor.
-inline void stub_convolve(const stubDescriptor& op, stubMemory& memory, float factor) {
+inline void stub_convolve(const stubDescriptor& op, stubMemory& memory) {
   const bool back = op.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR;
   auto [X, x] = memory.of(op.at(back ? CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX
                                      : CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X));
@@ -262,7 +261,7 @@ inline void stub_convolve(const stubDescriptor& op, stubMemory& memory, float fa
                                    stub::read(weights, weight, weight_type);
   });
   for (int64_t k = 0; k < count; ++k)
-    stub::write(back ? X : Y, k, to.type, factor * sums[k]);
+    stub::write(back ? X : Y, k, to.type, sums[k]);
 }
 
 inline float stub_pointwise(const stubDescriptor& mode, float x, float b) {
@@ -332,15 +331,15 @@ inline cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t raw) {
   if (d->type == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR && !stub_taken(*d))
     status = CUDNN_STATUS_NOT_SUPPORTED;
   if (d->type == CUDNN_BACKEND_ENGINE_DESCRIPTOR &&
-      d->one<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX) > 2)
+      d->one<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX) > 3)
     status = CUDNN_STATUS_NOT_SUPPORTED;
   if (d->type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) ++stub::planned;
   d->finalized = status == CUDNN_STATUS_SUCCESS;
   return status;
 }
 
-// Engines 0, 1, 2 of every graph: with Winograd, with tensor cores, with neither. All have a knob,
-// of which the last one is proposed with three values.
+// Engines 0 to 3 of every graph: with Winograd, with tensor cores, with neither, with neither. The
+// first three have a knob, of which the last one is proposed with three values.
 inline cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t raw,
                                               cudnnBackendAttributeName_t name,
                                               cudnnBackendAttributeType_t type, int64_t most,
@@ -382,9 +381,9 @@ inline cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t raw,
     auto* notes = static_cast<cudnnBackendNumericalNote_t*>(out);
     notes[0] = CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP;
     notes[1] = number == 0 ? CUDNN_NUMERICAL_NOTE_WINOGRAD : CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
-    *count = number == 2 ? 1 : 2;
+    *count = number >= 2 ? 1 : 2;
   } else if (name == CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT) {
-    *static_cast<int64_t*>(out) = 3;
+    *static_cast<int64_t*>(out) = 4;
     *count = 1;
   } else if (name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE) {
     *static_cast<int64_t*>(out) = 64;
@@ -398,6 +397,17 @@ inline cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t raw,
   return CUDNN_STATUS_SUCCESS;
 }
 
+inline float stub_time(const std::vector<const stubDescriptor*>& operations, int64_t engine) {
+  if (operations.size() > 1) return stub::fused_time;
+  if (engine == 3) return stub::unnamed_time;
+  const stubDescriptor& op = *operations[0];
+  const bool back = op.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR;
+  const auto steps = op.at(back ? CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY
+                                : CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X)
+                         .all<int64_t>(CUDNN_ATTR_TENSOR_STRIDES);
+  return steps[1] == 1 ? stub::last_time : stub::first_time;
+}
+
 inline cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t raw_plan,
                                          cudnnBackendDescriptor_t raw_pack) {
   const auto& plan = *static_cast<stubDescriptor*>(raw_plan);
@@ -409,9 +419,7 @@ inline cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t
   if (static_cast<int>(operations.size()) > stub::most_operations &&
       stub_is_convolution(*operations[0]))
     return CUDNN_STATUS_NOT_SUPPORTED;
-  const bool filters = engine.one<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX) == 0 &&
-                       stub_is_convolution(*operations[0]);
-  stub::elapsed = filters ? stub::filter_time : 1.0f;
+  stub::elapsed = stub_time(operations, engine.one<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX));
   if (stub::recording) return CUDNN_STATUS_SUCCESS;
   const auto ids = pack.all<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
   const auto addresses = pack.all<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
@@ -419,7 +427,6 @@ inline cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t
   for (size_t k = 0; k < ids.size(); ++k) memory.given[ids[k]] = addresses[k];
   ++stub::executed;
   for (const stubDescriptor* op : operations)
-    stub_is_convolution(*op) ? stub_convolve(*op, memory, filters ? 1.0f + stub::filter_error : 1.0f)
-                             : stub_map(*op, memory);
+    stub_is_convolution(*op) ? stub_convolve(*op, memory) : stub_map(*op, memory);
   return CUDNN_STATUS_SUCCESS;
 }
