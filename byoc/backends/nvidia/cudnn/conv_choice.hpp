@@ -18,14 +18,14 @@ class ConvChoice {
     cudnnHandle_t h = handle_on(device_);
     const Record known = Records::all().find(key_);
     if (usable(known) && taken(h, known, ways)) return;
-    if (c.data == nullptr)
+    if (c.data == nullptr && !c.waits)
       prepare(h, ways);
-    else if (Capture(stream_of(device_)).id() != 0 || c.waits ||
+    else if (c.data == nullptr || Capture(stream_of(device_)).id() != 0 || c.waits ||
              !(Patience::is_left() || !ways.candidates.empty()))  // to time them takes little
       take_first(h, ways);
     else
       choose(c, h, ways);
-    if (c.data == nullptr) return;
+    if (c.data == nullptr && !c.waits) return;
     ways.candidates.clear();
     if (ways.form < 0)
       OPINFO_THROW(RuntimeError) << name_ << ": no engine of cuDNN runs this convolution" << why_
@@ -97,7 +97,7 @@ class ConvChoice {
 
   // The fastest plan of each form is timed once more with all that the form needs beside it.
   void choose(const Context& c, cudnnHandle_t h, Ways& ways) {
-    const Alone alone;
+    const Alone alone(kept_plans());
     const Patience patience;
     check(cudaStreamSynchronize(stream_of(device_)), "stream");
     GraphTimer timer;

@@ -1,6 +1,5 @@
 // Plans of cuDNN's engines for a graph: which are allowed, and how one is run. It follows
 // cudnn_records.hpp.
-#include <cstdlib>
 #include <set>
 
 namespace opinfo_nvidia {
@@ -34,14 +33,6 @@ struct Plan {
     return cudnnBackendExecute(h, plan.raw(), pack.raw());
   }
 };
-
-// A number of the environment; `usual` if there is none.
-inline double from_environment(const char* name, double usual) {
-  const char* text = std::getenv(name);
-  char* end = nullptr;
-  const double value = text != nullptr ? std::strtod(text, &end) : usual;
-  return text != nullptr && (end == text || *end != 0 || !(value >= 0)) ? usual : value;
-}
 
 // Whether an engine adds products, and rounds none of them. Others are not used: those with minimal
 // filtering, FFT, tf32, rounded inputs, sums in half precision, or sums in an order that changes.

@@ -2,6 +2,7 @@
 // follows cudnn_plans.hpp.
 #include <atomic>
 #include <chrono>
+#include <optional>
 #include <thread>
 
 namespace opinfo_nvidia {
@@ -65,28 +66,31 @@ class Patience {
 
 // Before the first kernel of a device is made, all regions prepare their plans, in several threads:
 // cuDNN compiles some engines at run time, a tenth of a second each. Nothing else of this library
-// runs meanwhile, and no thread is left, as none may allocate memory while a graph is captured.
-inline void prepare_together(int device, bool checks) {
+// runs meanwhile, and no thread is left, as none may allocate memory while a graph is captured. Those
+// of which only the batch is unknown do so when one of them is called with a new one.
+inline void prepare_together(int device, bool checks, int64_t batch) {
   static std::mutex mutex;
-  static std::set<std::pair<int, bool>> done;
+  static std::set<std::tuple<int, bool, int64_t>> done;
   std::lock_guard<std::mutex> lock(mutex);
-  if (!done.insert({device, checks}).second || Capture(stream_of(device)).id() != 0) return;
+  if (Capture(stream_of(device)).id() != 0 || !done.insert({device, checks, batch}).second) return;
   std::vector<Function*> functions;
   for (Function* f : Function::all())
-    if (f->is_static() && !(checks && f->is_known(device))) functions.push_back(f);
+    if (batch > 0 ? f->is_batched() : f->is_static() && !(checks && f->is_known(device)))
+      functions.push_back(f);
   const size_t count = std::min<size_t>({functions.size(), kThreads,
                                          std::max(1u, std::thread::hardware_concurrency())});
   if (functions.size() < 2 || count < 2) return;
-  const Patience patience;
+  std::optional<Patience> patience;  // a call with a new batch needs its plans in any case
+  if (batch == 0) patience.emplace();
   handle_on(device);  // cuDNN asks for one before threads create theirs
   std::atomic<size_t> next{0};
   std::vector<std::thread> threads;
   const auto work = [&] {
     for (size_t at; (at = next++) < functions.size() &&
-                    Patience::is_left(patience.seconds(), checks);) {
+                    (!patience || Patience::is_left(patience->seconds(), checks));) {
       try {
         const Current current(device);
-        functions[at]->prepare(device);
+        functions[at]->prepare(device, nullptr, batch);
       } catch (const std::exception&) {  // its own call raises it again
       }
     }
@@ -97,18 +101,8 @@ inline void prepare_together(int device, bool checks) {
 static const bool prepares OPINFO_UNUSED = (before_kernels() = prepare_together) != nullptr;
 
 // The device and the library, in words.
-inline const std::string& told_of(int device) {
-  static std::mutex mutex;
-  static std::map<int, std::string> all;
-  std::lock_guard<std::mutex> lock(mutex);
-  std::string& told = all[device];
-  if (!told.empty()) return told;
-  cudaDeviceProp properties;
-  check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
-  std::ostringstream out;
-  out << properties.name << " sm_" << properties.major << properties.minor << " x"
-      << properties.multiProcessorCount << " cudnn " << cudnnGetVersion();
-  return told = out.str();
+inline std::string told_of(int device) {
+  return device_words(device) + " cudnn " + std::to_string(cudnnGetVersion());
 }
 
 }  // namespace

@@ -77,11 +77,20 @@ struct Context {
   void* const* data;
   bool waits = false;
   bool* known = nullptr;
+  const int64_t* const* specs = nullptr;  // of the tensors: see Function
 
   Operand tensor(int k) const { return {k, nullptr, extents[k]}; }
   OPINFO_UNUSED Operand constant(int k) const {
     Constant& all = *constants()[k];
     return {-1, known != nullptr ? all.host() : all.on(device), all.extents()};
+  }
+  // Whether its extents were known when the region was compiled.
+  OPINFO_UNUSED bool is_sized(const Operand& t) const {
+    if (t.from < 0) return true;
+    const int64_t* spec = specs == nullptr ? nullptr : specs[t.from];
+    for (int64_t k = 0; spec != nullptr && k < spec[0]; ++k)
+      if (spec[3 + k] < 0) return false;
+    return spec != nullptr;
   }
 };
 
@@ -96,10 +105,10 @@ struct Nothing : Kernel {
   void operator()(void* const*, cudaStream_t) const override {}
 };
 
-// Called before the first kernel is made for a device, if a library sets it. `checks`: what is known
-// to exist is not called now.
-inline void (*&before_kernels())(int device, bool checks) {
-  static void (*all)(int, bool) = nullptr;
+// Called before a kernel is made for a device, if a library sets it. `checks`: what is known to exist
+// is not called now. `batch`: of the call, 0 if not only that was unknown when the region was compiled.
+inline void (*&before_kernels())(int device, bool checks, int64_t batch) {
+  static void (*all)(int, bool, int64_t) = nullptr;
   return all;
 }
 
@@ -129,10 +138,25 @@ class Function {
     return true;
   }
 
-  // What takes long is done before it is called.
-  void prepare(int device, bool* known = nullptr) const {
-    Context c{name_, device, kAligned, {}, nullptr, false, known};
-    for (const int64_t* spec : specs_) c.extents.emplace_back(spec + 3, spec + 3 + spec[0]);
+  // Whether only first extents are unknown, and some are: those of a batch.
+  bool is_batched() const {
+    bool out = false;
+    for (const int64_t* spec : specs_)
+      for (int64_t k = 0; k < spec[0]; ++k) {
+        if (spec[3 + k] == 0 || (spec[3 + k] < 0 && k > 0)) return false;
+        out = out || spec[3 + k] < 0;
+      }
+    return out;
+  }
+
+  // What takes long is done before it is called. `batch`: the extents that are unknown.
+  void prepare(int device, bool* known = nullptr, int64_t batch = 0) const {
+    Context c{name_, device, kAligned, {}, nullptr, batch > 0, known, specs_.data()};
+    for (const int64_t* spec : specs_) {
+      c.extents.emplace_back(spec + 3, spec + 3 + spec[0]);
+      for (int64_t& extent : c.extents.back())
+        if (extent < 0) extent = batch;
+    }
     make_(c);
   }
 
@@ -191,6 +215,13 @@ class Function {
     (*kernel)(data, stream_of(device));
   }
 
+  // What is unknown of a batch; 0 if other extents are unknown, too.
+  int64_t batch(const DLTensor* const* tensors) const {
+    for (size_t k = 0; is_batched() && k < specs_.size(); ++k)
+      if (specs_[k][0] > 0 && specs_[k][3] < 0) return tensors[k]->shape[0];
+    return 0;
+  }
+
   // The memory is freed next.
   static void check_synchronized() { opinfo_nvidia::check(cudaDeviceSynchronize(), "synchronize"); }
 
@@ -212,8 +243,8 @@ class Function {
     for (int k = 0; k < count; ++k)
       key.insert(key.end(), tensors[k]->shape, tensors[k]->shape + tensors[k]->ndim);
     return kernels_.find(key, [&]() -> std::shared_ptr<const Kernel> {
-      if (before_kernels() != nullptr) before_kernels()(device, checks);
-      Context c{name_, device, alignment, {}, data, !is_static()};
+      if (before_kernels() != nullptr) before_kernels()(device, checks, batch(tensors));
+      Context c{name_, device, alignment, {}, data, !is_static(), nullptr, specs_.data()};
       for (int k = 0; k < count; ++k)
         c.extents.emplace_back(tensors[k]->shape, tensors[k]->shape + tensors[k]->ndim);
       bool empty = false;

@@ -21,7 +21,8 @@ from ...common.region_source import (
 from .dtypes import DLPACK
 
 #: The headers of all backends, in their order.
-SHARED = ("recording.hpp", "device.hpp", "runtime.hpp", "graph_timer.hpp", "driver.hpp")
+SHARED = ("recording.hpp", "device.hpp", "runtime.hpp", "graph_timer.hpp", "driver.hpp",
+          "kept_texts.hpp")  # fmt: skip
 
 
 @dataclass
