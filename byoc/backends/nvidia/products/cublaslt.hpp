@@ -11,10 +11,11 @@ inline void check(cublasStatus_t status, const char* what) {
     OPINFO_THROW(RuntimeError) << what << ": " << cublasLtGetStatusString(status);
 }
 
-// d = act(alpha a b + bias + residual) over row-major tensors; a batch of `a` may be rows.
+// d = act(alpha a b + bias + residual) over row-major tensors; a batch of `a` may be rows. Products
+// of int8 are exact sums of int32, those of float8 are multiplied by `scales`, of one element each.
 struct Gemm {
   cudaDataType_t type = CUDA_R_32F, result = CUDA_R_32F;
-  Operand a, b, d, bias, residual;
+  Operand a, b, d, bias, residual, scales[2];
   bool turned_a = false, turned_b = false, merge = false;
   float alpha = 1.0f;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
@@ -37,14 +38,17 @@ class Matmul : public Kernel {
     const int64_t rows = g.merge ? g.d.count() / cols : g.a.last(g.turned_a ? 1 : 2);
     const int64_t batch = g.d.count() / (rows * cols);
     agree(c, sum * rows * batch, sum * cols * batch, sum * rows, sum * cols, cols);
-    check(cublasLtMatmulDescInit(&desc_, CUBLAS_COMPUTE_32F, CUDA_R_32F), "matmul");
+    if (c.alignment < least())
+      OPINFO_THROW(ValueError) << c.name << ": addresses are multiples of " << c.alignment
+                                << " bytes, expected " << least();
+    check(integers() ? cublasLtMatmulDescInit(&desc_, CUBLAS_COMPUTE_32I, CUDA_R_32I)
+                     : cublasLtMatmulDescInit(&desc_, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+          "matmul");
     set(CUBLASLT_MATMUL_DESC_TRANSA, g.turned_b ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_TRANSB, g.turned_a ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, g.epilogue);
-    if (g.bias) {
-      bias_in(desc_, g.bias.in(c.data));
-      set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, g.result);
-    }
+    if (g.bias) set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, g.result);
+    addresses_in(desc_, c.data, true);
     matrix(b_, g.type, g.turned_b ? sum : cols, g.turned_b ? cols : sum, batch, stride(g.b));
     matrix(a_, g.type, g.turned_a ? rows : sum, g.turned_a ? sum : rows, batch,
            g.merge ? 0 : stride(g.a));
@@ -62,14 +66,22 @@ class Matmul : public Kernel {
 
   cublasStatus_t run(void* const* data, cudaStream_t stream, const cublasLtMatmulAlgo_t& algo,
                      size_t bytes, void* room) const {
+    static constexpr int32_t kOne = 1, kNone = 0;
     const float beta = g_.residual ? 1.0f : 0.0f;
     cublasLtMatmulDescOpaque_t desc = desc_;  // with this call's bias: others may run beside it
-    if (g_.bias.from >= 0) bias_in(desc, g_.bias.in(data));
+    addresses_in(desc, data, false);
     void* out = g_.d.in(data);
-    return cublasLtMatmul(handle_, &desc, &g_.alpha, g_.b.in(data), &b_, g_.a.in(data), &a_, &beta,
+    const void* alpha = integers() ? static_cast<const void*>(&kOne) : &g_.alpha;
+    return cublasLtMatmul(handle_, &desc, alpha, g_.b.in(data), &b_, g_.a.in(data), &a_,
+                          integers() ? static_cast<const void*>(&kNone) : &beta,
                           g_.residual ? g_.residual.in(data) : out, &d_, out, &d_, &algo, room,
                           bytes, stream);
   }
+
+  bool integers() const { return g_.type == CUDA_R_8I; }
+
+  // The bytes that all addresses must be multiples of.
+  int least() const { return g_.type == CUDA_R_8F_E4M3 ? 16 : integers() ? 4 : 1; }
 
   // Elements from one matrix of the batch to the next; 0 where all of it meets the same one.
   static int64_t stride(const Operand& t) {
@@ -84,6 +96,8 @@ class Matmul : public Kernel {
                       (g_.b.count() == b || g_.b.count() == one_b) &&
                       g_.b.last(g_.turned_b ? 2 : 1) == cols &&
                       (!g_.bias || g_.bias.count() == cols) &&
+                      (!g_.scales[0] || g_.scales[0].count() == 1) &&
+                      (!g_.scales[1] || g_.scales[1].count() == 1) &&
                       (!g_.residual || g_.residual.count() == g_.d.count());
     if (!fits)
       OPINFO_THROW(ValueError) << c.name << ": the extents of the operands do not fit each other";
@@ -94,10 +108,17 @@ class Matmul : public Kernel {
     check(cublasLtMatmulDescSetAttribute(&desc_, which, &value, sizeof(value)), "matmul");
   }
 
-  static void bias_in(cublasLtMatmulDescOpaque_t& desc, const void* address) {
-    check(cublasLtMatmulDescSetAttribute(&desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &address,
-                                         sizeof(address)),
-          "bias");
+  // The bias and the scales, those that are constants only if `fixed`.
+  void addresses_in(cublasLtMatmulDescOpaque_t& desc, void* const* data, bool fixed) const {
+    const std::pair<cublasLtMatmulDescAttributes_t, const Operand*> all[] = {
+        {CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g_.bias},
+        {CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &g_.scales[0]},
+        {CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &g_.scales[1]}};
+    for (const auto& [which, operand] : all) {
+      if (!*operand || (operand->from < 0 && !fixed)) continue;
+      const void* address = operand->in(data);
+      check(cublasLtMatmulDescSetAttribute(&desc, which, &address, sizeof(address)), "address");
+    }
   }
 
   static void matrix(cublasLtMatrixLayoutOpaque_t& m, cudaDataType_t type, int64_t rows,
