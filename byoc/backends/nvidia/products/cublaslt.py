@@ -15,7 +15,7 @@ from ..libraries.dtypes import CUDA
 from ..libraries.estimated_cost import conversion, cost
 from ..libraries.locate import CUBLASLT, CUDART, available, options
 from ..libraries.source import GpuFunction, joined_source, library_headers
-from .eight_bits import eight_bits
+from .eight_bits import eight_bits, refused
 from .gemm import PRODUCTS, gemm
 from .product_patterns import as_half, patterns
 
@@ -73,5 +73,5 @@ ACTIVATIONS = tuple(a for a in EPILOGUES if a)
 BACKEND = Backend(
     "cublaslt", (*patterns(ACTIVATIONS, unpacked, casts=True), *eight_bits(ACTIVATIONS)), convert,
     lambda: available(*LIBRARIES), dict.fromkeys(PRODUCTS, ()), cost, CUBLASLT.version,
-    conversion=conversion, row_versions=True,
+    conversion=conversion, row_versions=True, eight_bits=refused,
 )  # fmt: skip

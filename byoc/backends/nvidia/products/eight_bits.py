@@ -99,6 +99,11 @@ def extents(node: Node) -> str | None:
     return unaligned(first.dtype, node.result.shape[-1], first.shape[-1])
 
 
+def refused(dtype: str, columns: object, terms: object) -> str | None:
+    """Why a product is refused; for `Backend.eight_bits`."""
+    return unaligned(dtype, columns, terms) or incapable(dtype)
+
+
 def unaligned(dtype: str, columns: object, terms: object) -> str | None:
     """Why the library has no kernel for so many columns and terms of a sum; None if it has."""
     least = MULTIPLES[dtype]
