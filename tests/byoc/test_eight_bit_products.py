@@ -1,4 +1,4 @@
-"""Products of dequantised numbers as products of 8 bits: what is rewritten, and what it computes."""
+"""Products of dequantised numbers as products of 8 bits: what is rewritten and computed."""
 
 from __future__ import annotations
 
