@@ -232,7 +232,9 @@ class Function {
   }
 
   static std::string told(const int64_t* spec) {
-    const char* type = spec[1] == kDLBfloat ? "bfloat" : "float";
+    if (spec[1] == kDLFloat8_e4m3fn)
+      return opinfo_regions::spelled("float8_e4m3fn", spec + 3, spec[0]);
+    const char* type = spec[1] == kDLBfloat ? "bfloat" : spec[1] == kDLInt ? "int" : "float";
     return opinfo_regions::spelled(type + std::to_string(spec[2]), spec + 3, spec[0]);
   }
 

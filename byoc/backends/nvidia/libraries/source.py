@@ -18,7 +18,7 @@ from ...common.region_source import (
     row,
     tensors,
 )
-from .dtypes import DLPACK
+from .dtypes import CODES, DLPACK
 
 #: The headers of all backends, in their order.
 SHARED = ("recording.hpp", "device.hpp", "runtime.hpp", "graph_timer.hpp", "driver.hpp",
@@ -72,6 +72,6 @@ def joined_source(
 
 
 def _function(region: Region, body: Sequence[str]) -> str:
-    rows = [row(t, *DLPACK[t.dtype]) for t in tensors(region)]
+    rows = [row(t, *{**DLPACK, **CODES}[t.dtype]) for t in tensors(region)]
     function = exported(region, "std::unique_ptr<Kernel>", "const Context& c", body, rows)
     return f"{function}OPINFO_CHECK({region.symbol})\n"
