@@ -20,8 +20,10 @@ from ..schedules.gpu_schedule import DONE
 from ..schedules.program.gpu_program import NoGpuSchedule
 from ..schedules.program.thread_loops import (
     BLOCK,
+    BLOCK_ROW,
     ROW,
     THREAD,
+    bound,
     kernels,
     load,
     local,
@@ -32,6 +34,7 @@ from ..schedules.program.thread_loops import (
     when,
 )
 from .columns_kernel import columns_kernel
+from .expert_product import expert_product, has_experts
 from .grouped_product import GroupedProduct, grouped_product, has_words, plain_product
 from .half_vector import HalfVector
 from .packed_vector import PackedVector, sum_of
@@ -78,6 +81,8 @@ def gemv_kernel(what: GroupedProduct, tile: GemvTile | None = None) -> tuple[Any
     Raises:
         NoGpuSchedule: It has many rows, or its words do not lie along its sums.
     """
+    if what.experts is not None and what.experts.rows > MOST_ROWS:
+        raise NoGpuSchedule(f"{what.experts.rows} rows with experts, expected at most {MOST_ROWS}")
     if not 0 < what.rows <= MOST_ROWS:
         raise NoGpuSchedule(f"{what.rows} rows, expected at most {MOST_ROWS}")
     if not what.along:
@@ -90,17 +95,23 @@ def gemv_kernel(what: GroupedProduct, tile: GemvTile | None = None) -> tuple[Any
 def packed_scheduled(func: Any) -> Any | Refusal:
     """Return a PrimFunc over threads that multiplies few rows; ``func`` is not changed."""
     try:
-        what = grouped_product(func) if has_words(func) else plain_product(func)
-        nest, buffers = gemv_kernel(what)
+        nest, buffers = gemv_kernel(_product(func))
     except NoGpuSchedule as error:
         return Refusal(f"few rows: {error}")
     return kernels(func, [nest], buffers).with_attr(DONE, True)
 
 
+def _product(func: Any) -> GroupedProduct:
+    """The product that a PrimFunc computes."""
+    if has_experts(func):
+        return expert_product(func)
+    return grouped_product(func) if has_words(func) else plain_product(func)
+
+
 class _Gemv:
     def __init__(self, what: GroupedProduct, tile: GemvTile, vector: PackedVector) -> None:
         self.what, self.tile, self.vector = what, tile, vector
-        name = what.first.updates[0].buffer.name
+        name = what.result.name
         size = tile.columns * what.rows
         self.sums = [local(f"{name}_{k}", [1], "float32") for k in range(2 * size)]
         self.shared = local(f"{name}_shared", [tile.splits * tile.lines, size], "float32", "shared")
@@ -116,7 +127,10 @@ class _Gemv:
 
             return thread_loop(ROW, tile.lines * tile.splits, warp)
 
-        return thread_loop(BLOCK, blocks, block), self.buffers
+        nest, experts = thread_loop(BLOCK, blocks, block), self.what.experts
+        if experts is not None:
+            nest = bound(BLOCK_ROW, experts.rows, experts.row, nest)
+        return nest, self.buffers
 
     def warp(self, groups: Any, y: Any) -> Any:
         """The statements of a warp of a block whose first group of columns is ``groups``."""

@@ -1,0 +1,115 @@
+"""Products of rows with matrices of their experts: kernels of few rows, against numpy.
+
+`tests.machine` executes the kernels. The PrimFuncs are written as language models have them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm.script import tirx as T
+
+from opinfo.byoc.backends.nvidia.grouped_weights.gemv_kernel import packed_scheduled
+from opinfo.byoc.backends.nvidia.tvm_schedules import scheduled
+
+from ..machine import execute
+from .gpu_cases import TARGET
+
+HALF = """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer(({lead}, {k}), "float16"), w: T.Buffer((4, {n}, {k}), "float16"),
+         ids: T.Buffer((1, {rows}), "int32"), out: T.Buffer(({rows}, {n}), "float16")):
+    T.func_attr({{"tirx.noalias": True}})
+    for e in T.thread_binding({rows}, thread="blockIdx.y"):
+        with T.sblock("expert"):
+            ve = T.axis.spatial({rows}, e)
+            for i, j in T.grid({n}, {k}):
+                with T.sblock("b"):
+                    vi, vj = T.axis.remap("SR", [i, j])
+                    with T.init():
+                        out[ve, vi] = T.float16(0)
+                    out[ve, vi] = out[ve, vi] + x[{row}, vj] * w[ids[0, ve], vi, vj]
+"""
+PACKED = """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer(({lead}, {k}), "float16"), w: T.Buffer((4, {n}, {k} // 8), "uint32"),
+         s: T.Buffer((4, {n}, {k} // 32), "float16"), ids: T.Buffer((1, {rows}), "int32"),
+         out: T.Buffer(({rows}, {n}), "float16")):
+    T.func_attr({{"tirx.noalias": True}})
+    for e in T.thread_binding({rows}, thread="blockIdx.y"):
+        with T.sblock("expert"):
+            ve = T.axis.spatial({rows}, e)
+            y = T.sblock_alloc_buffer(({n}, {k}), "float16")
+            for i, j in T.grid({n}, {k}):
+                with T.sblock("a"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    y[vi, vj] = (T.Cast("float16", w[ids[0, ve], vi, vj // 8]
+                        >> T.Cast("uint32", vj % 8 * 4) & T.uint32(15)) - T.float16(7)
+                        ) * s[ids[0, {scale}], vi, vj // 32]
+            for i, j in T.grid({n}, {k}):
+                with T.sblock("b"):
+                    vi, vj = T.axis.remap("SR", [i, j])
+                    with T.init():
+                        out[ve, vi] = T.float16(0)
+                    out[ve, vi] = out[ve, vi] + x[{row}, vj] * y[vi, vj]
+"""
+
+
+def prim_func(text: str, rows: int = 3, shared: bool = False, **parts: Any) -> Any:
+    """A PrimFunc over 4 experts; ``shared``: all rows have the same activations."""
+    sizes = {"n": 8, "k": 256, "scale": "ve", "row": 0 if shared else "ve", **parts}
+    text = text.format(rows=rows, lead=1 if shared else rows, **sizes)
+    return tvm.script.from_source(text, {"T": T})
+
+
+def operands(packed: bool, rows: int, shared: bool, n: int, k: int) -> tuple[list[Any], Any]:
+    """The operands, and the result."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((1 if shared else rows, k))
+    ids = rng.integers(0, 4, (1, rows), "int32")
+    if packed:
+        words = rng.integers(0, 2**32, (4, n, k // 8), "uint32")
+        scale = rng.random((4, n, k // 32))
+        digits = (words[..., None] >> (4 * np.arange(8, dtype="uint32"))) & 15
+        w, stored = (digits.reshape(4, n, k) - 7.0) * scale.repeat(32, -1), [words, scale]
+    else:
+        w = rng.standard_normal((4, n, k))
+        stored = [w]
+    rows_of = np.broadcast_to(x, (rows, k))
+    return [x, *stored, ids], np.einsum("rk,rnk->rn", rows_of, w[ids[0]])
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["halves", "packed"])
+@pytest.mark.parametrize(
+    ("rows", "shared", "n", "k"), [(2, True, 8, 256), (3, False, 8, 256), (2, False, 4, 4352)]
+)
+def test_rows_are_multiplied_with_matrices_of_their_experts(
+    packed: bool, rows: int, shared: bool, n: int, k: int
+) -> None:
+    func = prim_func(PACKED if packed else HALF, rows, shared, n=n, k=k)
+    values, want = operands(packed, rows, shared, n, k)
+    kernel = packed_scheduled(func)
+    assert kernel, kernel
+    np.testing.assert_allclose(execute(kernel, values)[0], want, 1e-9, 1e-9)
+
+
+def test_a_module_gets_the_kernel() -> None:
+    mod = tvm.IRModule({"main": prim_func(PACKED).with_attr("global_symbol", "main")})
+    assert "reinterpret" in scheduled(mod, TARGET)["main"].script()
+
+
+@pytest.mark.parametrize(
+    ("text", "parts", "reason"),
+    [
+        (PACKED, {"scale": "2 - ve"}, "not a chain of operators"),
+        (HALF, {"row": "2 - ve"}, "not a chain of operators"),
+        (HALF, {"rows": 9}, "9 rows with experts"),
+        (HALF, {"k": 100}, "in rows of vectors"),
+    ],
+)
+def test_other_products_are_refused(text: str, parts: dict[str, Any], reason: str) -> None:
+    refused = packed_scheduled(prim_func(text, **parts))
+    assert not refused and reason in refused.reason
