@@ -12,7 +12,7 @@ import pytest
 import tvm
 from tvm.script import tirx as T
 
-from opinfo.byoc.backends.nvidia.grouped_weights.gemv_kernel import packed_scheduled
+from opinfo.byoc.backends.nvidia.experts.expert_kernel import expert_scheduled
 from opinfo.byoc.backends.nvidia.tvm_schedules import scheduled
 
 from ..machine import execute
@@ -65,21 +65,25 @@ def prim_func(text: str, rows: int = 3, shared: bool = False, **parts: Any) -> A
     return tvm.script.from_source(text, {"T": T})
 
 
-def operands(packed: bool, rows: int, shared: bool, n: int, k: int) -> tuple[list[Any], Any]:
-    """The operands, and the result."""
+def operands(packed: bool, rows: int, shared: bool, n: int, k: int) -> list[Any]:
+    """Random operands."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((1 if shared else rows, k))
     ids = rng.integers(0, 4, (1, rows), "int32")
-    if packed:
-        words = rng.integers(0, 2**32, (4, n, k // 8), "uint32")
-        scale = rng.random((4, n, k // 32))
-        digits = (words[..., None] >> (4 * np.arange(8, dtype="uint32"))) & 15
-        w, stored = (digits.reshape(4, n, k) - 7.0) * scale.repeat(32, -1), [words, scale]
-    else:
-        w = rng.standard_normal((4, n, k))
-        stored = [w]
-    rows_of = np.broadcast_to(x, (rows, k))
-    return [x, *stored, ids], np.einsum("rk,rnk->rn", rows_of, w[ids[0]])
+    if not packed:
+        return [x, rng.standard_normal((4, n, k)), ids]
+    words = rng.integers(0, 2**32, (4, n, k // 8), "uint32")
+    return [x, words, rng.random((4, n, k // 32)), ids]
+
+
+def multiplied(values: list[Any]) -> Any:
+    """The result by numpy."""
+    x, w, *scale, ids = values
+    if scale:
+        digits = (w[..., None] >> (4 * np.arange(8, dtype="uint32"))) & 15
+        w = (digits.reshape(*w.shape[:2], -1) - 7.0) * scale[0].repeat(32, -1)
+    return np.stack([np.broadcast_to(x, (ids.size, x.shape[1]))[r] @ w[e].T
+                     for r, e in enumerate(ids[0])])  # fmt: skip
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["halves", "packed"])
@@ -90,10 +94,23 @@ def test_rows_are_multiplied_with_matrices_of_their_experts(
     packed: bool, rows: int, shared: bool, n: int, k: int
 ) -> None:
     func = prim_func(PACKED if packed else HALF, rows, shared, n=n, k=k)
-    values, want = operands(packed, rows, shared, n, k)
-    kernel = packed_scheduled(func)
+    values = operands(packed, rows, shared, n, k)
+    kernel = expert_scheduled(func)
     assert kernel, kernel
-    np.testing.assert_allclose(execute(kernel, values)[0], want, 1e-9, 1e-9)
+    np.testing.assert_allclose(execute(kernel, values)[0], multiplied(values), 1e-9, 1e-9)
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["halves", "packed"])
+@pytest.mark.parametrize(("rows", "n", "k"), [(40, 64, 128), (150, 128, 64)])
+def test_many_rows_are_multiplied_on_tensor_cores(packed: bool, rows: int, n: int, k: int) -> None:
+    """Rows of four experts in any order; one expert has several tiles, one has no rows."""
+    func = prim_func(PACKED if packed else HALF, rows, n=n, k=k)
+    values = operands(packed, rows, False, n, k)
+    values[-1][0] = np.random.default_rng(1).choice(4, rows, p=[0.1, 0, 0.7, 0.2])
+    kernel = expert_scheduled(func)
+    assert kernel, kernel
+    assert "tvm_mma_sync" in kernel.script()
+    np.testing.assert_allclose(execute(kernel, values)[0], multiplied(values), 1e-9, 1e-9)
 
 
 def test_a_module_gets_the_kernel() -> None:
@@ -106,10 +123,11 @@ def test_a_module_gets_the_kernel() -> None:
     [
         (PACKED, {"scale": "2 - ve"}, "not a chain of operators"),
         (HALF, {"row": "2 - ve"}, "not a chain of operators"),
-        (HALF, {"rows": 9}, "9 rows with experts"),
+        (HALF, {"rows": 9}, "do not fill tiles"),
+        (HALF, {"rows": 9, "shared": True, "n": 64}, "each with its own"),
         (HALF, {"k": 100}, "in rows of vectors"),
     ],
 )
 def test_other_products_are_refused(text: str, parts: dict[str, Any], reason: str) -> None:
-    refused = packed_scheduled(prim_func(text, **parts))
+    refused = expert_scheduled(prim_func(text, **parts))
     assert not refused and reason in refused.reason

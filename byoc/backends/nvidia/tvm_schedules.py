@@ -26,6 +26,7 @@ from ...codegen.memory import UPPER, planning, unbounded
 from ...codegen.partition import attached
 from ...matching.named_sizes import with_named_sizes
 from ...prepare.raise_ops import raise_ops
+from .experts.expert_kernel import expert_scheduled
 from .graphs.graph_code import graph_code
 from .graphs.whole_call import BY_SHAPE
 from .graphs.whole_calls import with_whole_calls
@@ -175,7 +176,7 @@ def _scheduled(func: Any, target: Any) -> Any:
     TVM's rules for products go before a product by single threads, its other rules after it.
     """
     func = with_valid_names(func)
-    own = packed_scheduled(func) or gpu_scheduled(func)
+    own = expert_scheduled(func) or packed_scheduled(func) or gpu_scheduled(func)
     if own:
         return with_fast_functions(own)
     ordered = in_order(func)

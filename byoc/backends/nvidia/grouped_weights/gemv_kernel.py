@@ -34,7 +34,6 @@ from ..schedules.program.thread_loops import (
     when,
 )
 from .columns_kernel import columns_kernel
-from .expert_product import expert_product, has_experts
 from .grouped_product import GroupedProduct, grouped_product, has_words, plain_product
 from .half_vector import HalfVector
 from .packed_vector import PackedVector, sum_of
@@ -81,8 +80,6 @@ def gemv_kernel(what: GroupedProduct, tile: GemvTile | None = None) -> tuple[Any
     Raises:
         NoGpuSchedule: It has many rows, or its words do not lie along its sums.
     """
-    if what.experts is not None and what.experts.rows > MOST_ROWS:
-        raise NoGpuSchedule(f"{what.experts.rows} rows with experts, expected at most {MOST_ROWS}")
     if not 0 < what.rows <= MOST_ROWS:
         raise NoGpuSchedule(f"{what.rows} rows, expected at most {MOST_ROWS}")
     if not what.along:
@@ -95,17 +92,11 @@ def gemv_kernel(what: GroupedProduct, tile: GemvTile | None = None) -> tuple[Any
 def packed_scheduled(func: Any) -> Any | Refusal:
     """Return a PrimFunc over threads that multiplies few rows; ``func`` is not changed."""
     try:
-        nest, buffers = gemv_kernel(_product(func))
+        what = grouped_product(func) if has_words(func) else plain_product(func)
+        nest, buffers = gemv_kernel(what)
     except NoGpuSchedule as error:
         return Refusal(f"few rows: {error}")
     return kernels(func, [nest], buffers).with_attr(DONE, True)
-
-
-def _product(func: Any) -> GroupedProduct:
-    """The product that a PrimFunc computes."""
-    if has_experts(func):
-        return expert_product(func)
-    return grouped_product(func) if has_words(func) else plain_product(func)
 
 
 class _Gemv:

@@ -17,10 +17,10 @@ from .....analysis.chain.chain_result import Step
 from .....analysis.composites.grouped import DEQUANTIZE
 from .....analysis.lifting.tir.node import items
 from .....analysis.results.op_info import OpInfo
+from ..grouped_weights.grouped_product import Experts, GroupedProduct, proved_chain
+from ..grouped_weights.storage import HALF_LANES, HALVES, refused
 from ..schedules.program.gpu_program import NoGpuSchedule, product
 from ..schedules.program.thread_loops import INDEX
-from .grouped_product import Experts, GroupedProduct, proved_chain
-from .storage import HALF_LANES, HALVES, refused
 
 #: Dtypes of the numbers of experts.
 NUMBERS = ("int32", "int64")
@@ -50,8 +50,6 @@ def expert_product(func: Any) -> GroupedProduct:
     Raises:
         NoGpuSchedule: It computes something else, or not all of it is proved.
     """
-    if not has_experts(func):
-        raise NoGpuSchedule("no parameters are matrices of experts and the experts of rows")
     chain, params = proved_chain(func), items(func.params)
     weights, gather, multiply = _steps(chain.steps)
     ids = params[_param(chain.steps, gather.operands[1])]
