@@ -37,7 +37,7 @@ class Fragments:
         self.buffers = [self.left, self.right, self.sums, self.stage]
 
     def begin(self, warp: Any, lane: Any) -> Any:
-        """Write the staging tile, or TVM puts it where tiles of halves are, which it then refuses."""
+        """Write the staging tile: TVM may give memory of halves to buffers that are used later."""
         return store(self.stage, tirx.FloatImm("float32", 0.0), warp, lane)
 
     def clear(self) -> Any:
