@@ -10,13 +10,20 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
+from tvm import relax
 from tvm.script import tirx as T
 
+from opinfo.analysis import Refusal
+from opinfo.analysis.composites import group_dequantize
 from opinfo.byoc.backends.nvidia.experts.expert_kernel import expert_scheduled
+from opinfo.byoc.backends.nvidia.experts.fuse_experts import fuse_experts
+from opinfo.byoc.backends.nvidia.grouped_weights.packed_products import fuse_packed
 from opinfo.byoc.backends.nvidia.tvm_schedules import scheduled
+from opinfo.byoc.prepare.fuse import fuse
 
 from ..machine import execute
 from .gpu_cases import TARGET
+from .test_packed_products import dispatched, prim_funcs
 
 HALF = """
 @T.prim_func(s_tir=True)
@@ -108,14 +115,48 @@ def test_many_rows_are_multiplied_on_tensor_cores(packed: bool, rows: int, n: in
     values = operands(packed, rows, False, n, k)
     values[-1][0] = np.random.default_rng(1).choice(4, rows, p=[0.1, 0, 0.7, 0.2])
     kernel = expert_scheduled(func)
-    assert kernel, kernel
+    assert not isinstance(kernel, Refusal)
     assert "tvm_mma_sync" in kernel.script()
     np.testing.assert_allclose(execute(kernel, values)[0], multiplied(values), 1e-9, 1e-9)
 
 
 def test_a_module_gets_the_kernel() -> None:
     mod = tvm.IRModule({"main": prim_func(PACKED).with_attr("global_symbol", "main")})
-    assert "reinterpret" in scheduled(mod, TARGET)["main"].script()
+    assert "reinterpret" in str(scheduled(mod, TARGET)["main"].script())
+
+
+def net(rows: int, shared: bool = False) -> Any:
+    """A module in Relax operators: matrices of experts are dequantised, gathered and multiplied."""
+    bb = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((1 if shared else rows, 256), "float16"))
+    words = relax.Var("w", relax.TensorType((4, 64, 32), "uint32"))
+    scale = relax.Var("s", relax.TensorType((4, 64, 8), "float16"))
+    ids = relax.Var("ids", relax.TensorType((1, rows), "int32"))
+    with bb.function("main", [x, words, scale, ids]):
+        with bb.dataflow():
+            w = bb.emit(group_dequantize(words, scale, bits=4, group_size=32, axis=2, offset=7.0))
+            w = bb.emit(relax.op.take(w, bb.emit(relax.op.reshape(ids, (rows,))), 0, mode="fast"))
+            out = bb.emit_output(relax.op.einsum((x, w), "uk,rnk->rn" if shared else "rk,rnk->rn"))
+        bb.emit_func_output(out)
+    return bb.get()
+
+
+@pytest.mark.parametrize("rows", [2, 40])
+def test_gathered_matrices_are_fused_into_their_product(rows: int) -> None:
+    mod = fuse_experts(fuse_packed(fuse(dispatched(net(rows)).module)))
+    funcs = [f for f in prim_funcs(mod) if len(f.params) == 5]
+    assert len(funcs) == 1 and len(prim_funcs(mod)) == 2  # and the shape of the numbers
+    values = operands(True, rows, False, 64, 256)
+    x, words, scale, ids = values
+    ordered = [words, scale, ids.reshape(-1), x]
+    (got,) = execute(expert_scheduled(funcs[0]), ordered)
+    np.testing.assert_allclose(got, multiplied(values), 1e-9, 1e-9)
+
+
+@pytest.mark.parametrize("text", [HALF, PACKED])
+def test_parameters_that_may_overlap_are_refused(text: str) -> None:
+    refused = expert_scheduled(prim_func(text).without_attr("tirx.noalias"))
+    assert not refused and "overlap" in refused.reason
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,8 @@ def expert_product(func: Any) -> GroupedProduct:
     Raises:
         NoGpuSchedule: It computes something else, or not all of it is proved.
     """
+    if not bool((func.attrs or {}).get("tirx.noalias", False)):
+        raise NoGpuSchedule("the parameters may overlap: the attribute tirx.noalias is missing")
     chain, params = proved_chain(func), items(func.params)
     weights, gather, multiply = _steps(chain.steps)
     ids = params[_param(chain.steps, gather.operands[1])]
@@ -60,8 +62,8 @@ def expert_product(func: Any) -> GroupedProduct:
     (count, columns, _), (*outer, depth), result = _shape(words), _shape(x), params[-1]
     if not count or _shape(result) != [rows, columns] or len(outer) != 1:
         raise NoGpuSchedule("the result is not a matrix of rows and columns")
-    if outer[0] not in (1, rows):
-        raise NoGpuSchedule("several rows share activations")
+    if outer[0] != (rows if _has_rows(multiply) else 1):
+        raise NoGpuSchedule("activations are summed over rows")
     experts = Experts(ids, tirx.Var("row", INDEX), rows)
     if weights is None:
         dtypes = {str(t.ty.dtype) for t in (x, words)}
@@ -101,19 +103,30 @@ def _steps(steps: tuple[Step, ...]) -> tuple[Step | None, Step, Step]:
         raise NoGpuSchedule("an operand has a permuted layout")
     if weights is not None and _step(gather.operands[0]) != by_name[DEQUANTIZE]:
         raise NoGpuSchedule("the gathered matrices are not the dequantised ones")
-    if _step(multiply.operands[1]) != by_name["relax.take"] or not _is_product(multiply):
+    if len(multiply.operands) != 2 or _step(multiply.operands[1]) != by_name["relax.take"]:
+        raise NoGpuSchedule("the gathered matrices are not multiplied with rows")
+    if not _is_product(multiply):
         raise NoGpuSchedule("the gathered matrices are not multiplied row by row")
     return weights, gather, multiply
 
 
 def _is_product(step: Step) -> bool:
-    """Whether an einsum is ``rk,rnk->rn``, or ``uk,rnk->rn`` over one row ``u``."""
-    inputs, result = str(step.attrs["subscripts"]).split("->")
-    left, right = inputs.split(",")
+    """Whether an einsum is ``rk,rnk->rn``, or ``uk,rnk->rn`` over rows ``u``."""
+    left, right, result = _subscripts(step)
     if len(right) != RANK or len(set(right)) != RANK or len(left) != RANK - 1:
         return False
-    row, column, depth = right
-    return result == row + column and left[1] == depth and left[0] not in (column, depth)
+    return result == right[:2] and left[1] == right[2] and left[0] not in right[1:]
+
+
+def _has_rows(step: Step) -> bool:
+    """Whether each row has activations of its own."""
+    left, right, _ = _subscripts(step)
+    return left[0] == right[0]
+
+
+def _subscripts(step: Step) -> list[str]:
+    """The subscripts of both operands and of the result of an einsum."""
+    return str(step.attrs["subscripts"]).replace("->", ",").split(",")
 
 
 def _step(value: Any) -> int | None:
