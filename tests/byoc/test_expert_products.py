@@ -13,6 +13,7 @@ import tvm
 from tvm import relax
 from tvm.script import tirx as T
 
+import opinfo
 from opinfo.analysis import Refusal
 from opinfo.analysis.composites import group_dequantize
 from opinfo.byoc.backends.nvidia.experts.expert_kernel import expert_scheduled
@@ -151,6 +152,36 @@ def test_gathered_matrices_are_fused_into_their_product(rows: int) -> None:
     ordered = [words, scale, ids.reshape(-1), x]
     (got,) = execute(expert_scheduled(funcs[0]), ordered)
     np.testing.assert_allclose(got, multiplied(values), 1e-9, 1e-9)
+
+
+def calling(func: Any) -> Any:
+    """A module whose function calls a PrimFunc."""
+    bb = relax.BlockBuilder()
+    gvar = bb.add_func(func.without_attr("global_symbol"), "experts")
+    types = [relax.TensorType([int(e) for e in p.ty.shape], str(p.ty.dtype)) for p in func.params]
+    names = [p.name for p in func.params]
+    params = [relax.Var(n, t) for n, t in zip(names[:-1], types[:-1], strict=True)]
+    with bb.function("main", params):
+        with bb.dataflow():
+            out = bb.emit_output(relax.call_tir(gvar, params, out_ty=types[-1]))
+        bb.emit_func_output(out)
+    return bb.get()
+
+
+@pytest.mark.parametrize("text", [HALF, PACKED], ids=["halves", "packed"])
+def test_what_is_written_for_threads_runs_on_a_cpu(text: str) -> None:
+    """LLVM has no threads: the call becomes operators, of which a gather stores matrices."""
+    values = operands(text == PACKED, 3, False, 8, 256)
+    halves = [v.astype("float16") if v.dtype == np.float64 else v for v in values]
+    exact = multiplied([v.astype(float) if v.dtype == np.float16 else v for v in halves])
+    got = opinfo.compile(calling(prim_func(text)), ["tvm"]).run(*halves)
+    np.testing.assert_allclose(np.asarray(got, float), exact, atol=0.01 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("text", [HALF, PACKED], ids=["halves", "packed"])
+def test_calls_of_prim_funcs_are_one_kernel_on_a_gpu(text: str) -> None:
+    mod = fuse_experts(fuse_packed(fuse(dispatched(calling(prim_func(text))).module)))
+    assert any(expert_scheduled(f) for f in prim_funcs(mod))
 
 
 @pytest.mark.parametrize("text", [HALF, PACKED])

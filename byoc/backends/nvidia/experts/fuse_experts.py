@@ -46,7 +46,7 @@ class _Writer(relax.PyExprMutator):  # type: ignore[misc]
         if not is_call_tir(call) or not hasattr(call.ty, "dtype"):
             return call
         for arg in call.args[1].fields:
-            gather = self.lookup_binding(arg) if isinstance(arg, relax.Var) else None
+            gather: Any = self.lookup_binding(arg) if isinstance(arg, relax.Var) else None
             if is_call_tir(gather) and _gathers(self.mod[gather.args[0]]):
                 new = self.fused(arg, gather, call)
                 if new is not None:
