@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 import tvm
 from tvm import relax
-from tvm.script import tirx as T
 
 import opinfo
+from benchmarks.gpu.language import experts
+from benchmarks.gpu.language.experts import HALF, PACKED
 from opinfo.analysis import Refusal
 from opinfo.analysis.composites import group_dequantize
 from opinfo.byoc.backends.nvidia.experts.expert_kernel import expert_scheduled
@@ -26,51 +27,10 @@ from ..machine import execute
 from .gpu_cases import TARGET
 from .test_packed_products import dispatched, prim_funcs
 
-HALF = """
-@T.prim_func(s_tir=True)
-def main(x: T.Buffer(({lead}, {k}), "float16"), w: T.Buffer((4, {n}, {k}), "float16"),
-         ids: T.Buffer((1, {rows}), "int32"), out: T.Buffer(({rows}, {n}), "float16")):
-    T.func_attr({{"tirx.noalias": True}})
-    for e in T.thread_binding({rows}, thread="blockIdx.y"):
-        with T.sblock("expert"):
-            ve = T.axis.spatial({rows}, e)
-            for i, j in T.grid({n}, {k}):
-                with T.sblock("b"):
-                    vi, vj = T.axis.remap("SR", [i, j])
-                    with T.init():
-                        out[ve, vi] = T.float16(0)
-                    out[ve, vi] = out[ve, vi] + x[{row}, vj] * w[ids[0, ve], vi, vj]
-"""
-PACKED = """
-@T.prim_func(s_tir=True)
-def main(x: T.Buffer(({lead}, {k}), "float16"), w: T.Buffer((4, {n}, {k} // 8), "uint32"),
-         s: T.Buffer((4, {n}, {k} // 32), "float16"), ids: T.Buffer((1, {rows}), "int32"),
-         out: T.Buffer(({rows}, {n}), "float16")):
-    T.func_attr({{"tirx.noalias": True}})
-    for e in T.thread_binding({rows}, thread="blockIdx.y"):
-        with T.sblock("expert"):
-            ve = T.axis.spatial({rows}, e)
-            y = T.sblock_alloc_buffer(({n}, {k}), "float16")
-            for i, j in T.grid({n}, {k}):
-                with T.sblock("a"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    y[vi, vj] = (T.Cast("float16", w[ids[0, ve], vi, vj // 8]
-                        >> T.Cast("uint32", vj % 8 * 4) & T.uint32(15)) - T.float16(7)
-                        ) * s[ids[0, {scale}], vi, vj // 32]
-            for i, j in T.grid({n}, {k}):
-                with T.sblock("b"):
-                    vi, vj = T.axis.remap("SR", [i, j])
-                    with T.init():
-                        out[ve, vi] = T.float16(0)
-                    out[ve, vi] = out[ve, vi] + x[{row}, vj] * y[vi, vj]
-"""
-
 
 def prim_func(text: str, rows: int = 3, shared: bool = False, **parts: Any) -> Any:
     """A PrimFunc over 4 experts; ``shared``: all rows have the same activations."""
-    sizes = {"n": 8, "k": 256, "scale": "ve", "row": 0 if shared else "ve", **parts}
-    text = text.format(rows=rows, lead=1 if shared else rows, **sizes)
-    return tvm.script.from_source(text, {"T": T})
+    return experts.prim_func(text, rows, shared, **{"experts": 4, "n": 8, "k": 256, **parts})
 
 
 def operands(packed: bool, rows: int, shared: bool, n: int, k: int) -> list[Any]:

@@ -45,6 +45,9 @@ from .thread_sum import summed
 WARP = 32
 #: Warps of a block, where columns are short; warps that share a column, where they are long.
 WARPS, SPLITS = 4, 16
+#: Warps that share a column, where one step does not do: a step reads what the next one multiplies,
+#: which takes the registers of two, and pays if there are several.
+SPLITS_AHEAD = 8
 
 
 @dataclass(frozen=True)
@@ -62,11 +65,12 @@ class GemvTile:
     lines: int
 
 
-def tile_of(rows: int, columns: int, vectors: int) -> GemvTile:
+def tile_of(rows: int, columns: int, vectors: int, packed: bool = True) -> GemvTile:
     """Return the tile for a product with this number of vectors of words in a column."""
     most = 4 if rows <= 2 else 2
     each = max(r for r in (1, 2, most) if columns % r == 0)
-    steps = -(-vectors // (WARP * SPLITS))
+    share = SPLITS_AHEAD if packed and vectors > WARP * SPLITS else SPLITS
+    steps = -(-vectors // (WARP * share))
     splits = -(-vectors // (WARP * steps))
     lines = max(1, WARPS // splits)
     while columns % (each * lines):
@@ -85,7 +89,8 @@ def gemv_kernel(what: GroupedProduct, tile: GemvTile | None = None) -> tuple[Any
     if not what.along:
         return columns_kernel(what)
     kind = HalfVector if what.scale is None else PackedVector
-    tile = tile or tile_of(what.rows, what.columns, kind(what, 1).vectors)
+    packed = what.scale is not None
+    tile = tile or tile_of(what.rows, what.columns, kind(what, 1).vectors, packed)
     return _Gemv(what, tile, kind(what, tile.columns))()
 
 
