@@ -41,13 +41,13 @@ from .product_results import ProductResults
 from .storage import MOST_ROWS
 from .thread_sum import summed
 
-#: Threads of a warp.
-WARP = 32
+#: Threads of a warp, and bits of a byte.
+WARP, BYTE = 32, 8
 #: Warps of a block, where columns are short; warps that share a column, where they are long.
 WARPS, SPLITS = 4, 16
-#: Warps that share a column, where one step does not do: a step reads what the next one multiplies,
-#: which takes the registers of two, and pays if there are several.
-SPLITS_AHEAD = 8
+#: Warps that share a column of weights of 8 bits, and columns of a thread in one step and in more: a
+#: vector has few values, and loads of fewer columns stay together.
+SPLITS_OF_BYTES, COLUMNS_OF_BYTES = 8, (1, 2)
 
 
 @dataclass(frozen=True)
@@ -65,11 +65,20 @@ class GemvTile:
     lines: int
 
 
-def tile_of(rows: int, columns: int, vectors: int, packed: bool = True) -> GemvTile:
-    """Return the tile for a product with this number of vectors of words in a column."""
-    most = 4 if rows <= 2 else 2
-    each = max(r for r in (1, 2, most) if columns % r == 0)
-    share = SPLITS_AHEAD if packed and vectors > WARP * SPLITS else SPLITS
+def tile_of(rows: int, columns: int, vectors: int, bits: int = 4) -> GemvTile:
+    """Return the tile for a product with this number of vectors of words in a column.
+
+    Args:
+        rows: The rows of activations.
+        columns: The columns of weights.
+        vectors: Vectors of words in a column.
+        bits: The bits of a weight.
+    """
+    most, share = 4 if rows <= 2 else 2, SPLITS
+    if rows == 1 and bits == BYTE:
+        share = SPLITS_OF_BYTES
+        most = COLUMNS_OF_BYTES[vectors > WARP * share]
+    each = max(r for r in (1, 2, 4) if r <= most and columns % r == 0)
     steps = -(-vectors // (WARP * share))
     splits = -(-vectors // (WARP * steps))
     lines = max(1, WARPS // splits)
@@ -89,8 +98,7 @@ def gemv_kernel(what: GroupedProduct, tile: GemvTile | None = None) -> tuple[Any
     if not what.along:
         return columns_kernel(what)
     kind = HalfVector if what.scale is None else PackedVector
-    packed = what.scale is not None
-    tile = tile or tile_of(what.rows, what.columns, kind(what, 1).vectors, packed)
+    tile = tile or tile_of(what.rows, what.columns, kind(what, 1).vectors, what.bits)
     return _Gemv(what, tile, kind(what, tile.columns))()
 
 

@@ -77,10 +77,6 @@ class PackedVector:
             self.zero = local(f"{what.zeros.name}_reg", [columns], "float32")
             self.total = local(f"{name}_total", [what.rows], "float32")
             self.buffers += [self.zero, self.total]
-        self.current = [self.words, self.scale, *([] if what.zeros is None else [self.zero])]
-        self.next = [local(f"{b.name}_next", [int(e) for e in b.ty.shape], str(b.ty.dtype))
-                     for b in self.current]  # fmt: skip
-        self.buffers += self.next
 
     def clear(self) -> Any:
         """Set the sums to zero."""
@@ -90,12 +86,9 @@ class PackedVector:
 
     def add(self, column: Any, vector: Any) -> Any:
         """Add one vector of each column."""
-        return seq([self.read(column, vector), self.multiply(vector)])
-
-    def multiply(self, vector: Any) -> Any:
-        """Add one vector of each column, which was read."""
         first = vector * number(self.values)
         return seq([
+            *self.read(column, vector),
             unrolled("m", self.what.rows, lambda m: self.activations(m, first)),
             unrolled("m", self.what.rows, self.shifts),
             unrolled("r", self.columns, self.column),
@@ -147,21 +140,20 @@ class PackedVector:
         """Whether a sum has so many values; None if all vectors are full."""
         return place < number(self.what.depth) if self.what.depth % self.values else None
 
-    def read(self, column: Any, vector: Any, ahead: bool = False) -> Any:
-        """Load the words, scales and zero points of each column, or those of the next vector."""
+    def read(self, column: Any, vector: Any) -> list[Any]:
+        """Load the words, scales and zero points of each column."""
         what, each = self.what, self.what.group // self.values
         group = vector if each == 1 else tirx.floordiv(vector, number(each))
-        kept = self.next if ahead else self.current
 
         def words(r: Any) -> Any:
             return vectorized("v", self.lanes, lambda v: store(
-                kept[0], load(what.words, *self.word(column + r, vector, v)), r, v))  # fmt: skip
+                self.words, load(what.words, *self.word(column + r, vector, v)), r, v))  # fmt: skip
 
         def scales(r: Any) -> Any:
-            return store(kept[1], load(what.scale, *self.matrix(column + r, group)), r)
+            return store(self.scale, load(what.scale, *self.matrix(column + r, group)), r)
 
         def zeros(r: Any) -> Any:
-            return store(kept[2], self.zero_point(column + r, group), r)
+            return store(self.zero, self.zero_point(column + r, group), r)
 
         if what.along:
             out = [unrolled("r", self.columns, lambda r: seq([words(r), scales(r)]))]
@@ -169,21 +161,10 @@ class PackedVector:
             zero = number(0)
             out = [
                 vectorized("r", self.columns, lambda r: store(
-                    kept[0], load(what.words, *self.word(column + r, vector, zero)), r, zero)),
+                    self.words, load(what.words, *self.word(column + r, vector, zero)), r, zero)),
                 vectorized("r", self.columns, scales),
             ]  # fmt: skip
-        return seq(out if what.zeros is None else [*out, unrolled("r", self.columns, zeros)])
-
-    def take(self) -> Any:
-        """Let the next vector be the current one."""
-
-        def moved(r: Any) -> Any:
-            words = vectorized("v", self.lanes, lambda v: store(
-                self.words, load(self.next[0], r, v), r, v))  # fmt: skip
-            pairs = zip(self.current[1:], self.next[1:], strict=True)
-            return seq([words, *(store(to, load(new, r), r) for to, new in pairs)])
-
-        return unrolled("r", self.columns, moved)
+        return out if what.zeros is None else [*out, unrolled("r", self.columns, zeros)]
 
     def zero_point(self, column: Any, group: Any) -> Any:
         """The zero point of a group, as float32."""
