@@ -19,6 +19,7 @@ from tvm.relax.frontend.torch.exported_program_translator import ExportedProgram
 from ..onnx_graph.scalars import Rational
 from . import (
     gathering,
+    grouped_products,
     norms_and_pools,
     resizing,
     torch_arithmetic,
@@ -33,8 +34,8 @@ from .program_sizes import expression, real
 from .size_checks import emit_check
 
 _FAMILIES = (
-    torch_arithmetic, gathering, norms_and_pools, torch_products, torch_slices, resizing,
-    torch_recurrent,
+    torch_arithmetic, gathering, grouped_products, norms_and_pools, torch_products, torch_slices,
+    resizing, torch_recurrent,
 )  # fmt: skip
 CONVERTERS: Mapping[str, Converter] = {
     name: convert for family in _FAMILIES for name, convert in family.CONVERTERS.items()
