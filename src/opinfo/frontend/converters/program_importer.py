@@ -20,6 +20,7 @@ from ..onnx_graph.scalars import Rational
 from . import (
     assertions,
     gathering,
+    grouped_products,
     norms_and_pools,
     resizing,
     torch_arithmetic,
@@ -34,8 +35,8 @@ from .program_sizes import expression, real
 from .size_checks import emit_check
 
 _FAMILIES = (
-    torch_arithmetic, gathering, norms_and_pools, torch_products, torch_slices, resizing,
-    torch_recurrent, assertions,
+    torch_arithmetic, gathering, grouped_products, norms_and_pools, torch_products, torch_slices,
+    resizing, torch_recurrent, assertions,
 )  # fmt: skip
 CONVERTERS: Mapping[str, Converter] = {
     name: convert for family in _FAMILIES for name, convert in family.CONVERTERS.items()
