@@ -19,7 +19,8 @@ from .nvidia_library import host_kernels, stub_library
 
 #: relu(x * w + b) of a 1x1 convolution over rows of pixels; returns how many plans were run.
 HARNESS = """
-extern "C" void times(float fused, float first, float last, float unnamed) {
+extern "C" void times(float fused, float first, float last, float unnamed, float knob) {
+  stub::knob_time = knob;
   stub::fused_time = fused;
   stub::first_time = first;
   stub::last_time = last;
@@ -125,23 +126,25 @@ def chosen(cache: Path) -> list[str]:
     return record.read_text().splitlines()
 
 
-#: Times of fused graphs, and of a convolution alone in its layout, in the other one, and by an
-#: engine that heuristics do not name: the form and the engine of the fastest one.
-TIMES = {(2, 1, 2, 2): ("2", "2"), (2, 2, 1, 2): ("3", "2"), (2, 2, 2, 1): ("2", "3"),
-         (1, 2, 2, 2): ("0", "2")}  # fmt: skip
+#: Times of fused graphs, and of a convolution alone in its layout, in the other one, by an engine
+#: that heuristics do not name, and relative to these with such a knob: the start of the record,
+#: which has the form, the engine, the number of knobs, the kind and the value of each.
+TIMES = {(2, 1, 2, 2, 1): "2 2 1 0 7", (2, 2, 1, 2, 1): "3 2 1 0 7", (2, 2, 2, 1, 1): "2 3 0",
+         (1, 2, 2, 2, 1): "0 2 1 0 7", (2, 2, 2, 3, 0.4): "2 2 1 0 4",
+         (2, 3, 2, 4, 0.4): "3 2 1 0 4", (2, 4, 4, 2, 0.4): "2 3 1 0 4"}  # fmt: skip
 
 
 @pytest.mark.parametrize("times", TIMES)
 def test_the_fastest_form_is_taken(
-    times: tuple[int, int, int, int], library: Path, cache: Path, tmp_path: Path
+    times: tuple[float, float, float, float, float], library: Path, cache: Path, tmp_path: Path
 ) -> None:
     loaded = process(library, tmp_path / "so")
     loaded.times(*map(ctypes.c_float, times))
     try:
         assert run(loaded, 1, 1, 0) > 0
     finally:
-        loaded.times(*map(ctypes.c_float, (1, 1, 1, 1)))  # all copies of the library share them
-    assert tuple(chosen(cache)[1].split()[:2]) == TIMES[times]
+        loaded.times(*map(ctypes.c_float, (1, 1, 1, 1, 1)))  # all copies of the library share them
+    assert chosen(cache)[1] == f"{TIMES[times]} end"
     assert run(process(library, tmp_path / "so"), 1, 1, 0) == 0  # another process takes it again
 
 
@@ -205,9 +208,10 @@ def test_so_many_plans_are_timed(
         monkeypatch.setenv("OPINFO_CUDNN_PLANS", plans)
         monkeypatch.setenv("OPINFO_CACHE", str(tmp_path / plans))
         # The stub names three configurations of the engine that is allowed. A convolution alone has
-        # one more engine, in either layout. Each is run twice, then the best of three forms.
+        # one more engine, in either layout, and three other values of a knob of both. Each is run
+        # twice, then the best of three forms.
         timed.append(run(process(library, tmp_path / "so"), 1, 0, 0))
-    assert timed == [2 * (1 + 2 + 2 + 3), 2 * (2 + 3 + 3 + 3), 2 * (3 + 4 + 4 + 3)]
+    assert timed == [2 * (n + 2 * (n + 1 + 2 * 3) + 3) for n in (1, 2, 3)]
 
 
 def test_after_the_time_is_spent_the_first_plan_is_taken_and_not_kept(

@@ -12,7 +12,8 @@ enum cudnnBackendDescriptorType_t {
   CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
   CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
   CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR,
-  CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, CUDNN_BACKEND_TENSOR_DESCRIPTOR
+  CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, CUDNN_BACKEND_TENSOR_DESCRIPTOR,
+  CUDNN_BACKEND_KNOB_INFO_DESCRIPTOR
 };
 enum cudnnBackendAttributeType_t {
   CUDNN_TYPE_HANDLE, CUDNN_TYPE_DATA_TYPE, CUDNN_TYPE_BOOLEAN, CUDNN_TYPE_INT64, CUDNN_TYPE_FLOAT,
@@ -58,7 +59,9 @@ enum cudnnBackendAttributeName_t {
   CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS,
   CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_ATTR_VARIANT_PACK_WORKSPACE,
   CUDNN_ATTR_ENGINE_OPERATION_GRAPH, CUDNN_ATTR_ENGINE_GLOBAL_INDEX,
-  CUDNN_ATTR_ENGINE_NUMERICAL_NOTE
+  CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_ATTR_ENGINE_KNOB_INFO, CUDNN_ATTR_KNOB_INFO_TYPE,
+  CUDNN_ATTR_KNOB_INFO_MINIMUM_VALUE, CUDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE,
+  CUDNN_ATTR_KNOB_INFO_STRIDE
 };
 
 struct stubDescriptor;
@@ -95,9 +98,10 @@ inline int most_operations = 99;   // that a plan with a convolution runs
 inline std::atomic<int> executed{0};
 inline std::atomic<int> planned{0};
 inline int first_named = 0;        // the first engine that heuristics name
-// Milliseconds: of graphs with several operations, of a convolution alone by layout, and of one by an
-// engine that heuristics do not name.
-inline float fused_time = 1.0f, first_time = 1.0f, last_time = 1.0f, unnamed_time = 1.0f;
+// Milliseconds: of graphs with several operations, of a convolution alone by layout, of one by an engine
+// that heuristics do not name, and relative to these with a knob that they do not name.
+inline float fused_time = 1.0f, first_time = 1.0f, last_time = 1.0f, unnamed_time = 1.0f,
+             knob_time = 1.0f;
 constexpr int64_t refused_channels = 13;  // no engine has so many
 }  // namespace stub
 
@@ -113,7 +117,11 @@ inline cudnnBackendAttributeType_t stub_attribute_type(cudnnBackendAttributeName
     case CUDNN_ATTR_ENGINEHEUR_MODE: return CUDNN_TYPE_HEUR_MODE;
     case CUDNN_ATTR_EXECUTION_PLAN_HANDLE:
     case CUDNN_ATTR_OPERATIONGRAPH_HANDLE: return CUDNN_TYPE_HANDLE;
-    case CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE: return CUDNN_TYPE_KNOB_TYPE;
+    case CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE:
+    case CUDNN_ATTR_KNOB_INFO_TYPE: return CUDNN_TYPE_KNOB_TYPE;
+    case CUDNN_ATTR_KNOB_INFO_MINIMUM_VALUE:
+    case CUDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE:
+    case CUDNN_ATTR_KNOB_INFO_STRIDE: return CUDNN_TYPE_INT64;
     case CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA:
     case CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA:
     case CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA:
@@ -382,6 +390,19 @@ inline cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t raw,
     notes[0] = CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP;
     notes[1] = number == 0 ? CUDNN_NUMERICAL_NOTE_WINOGRAD : CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
     *count = number >= 2 ? 1 : 2;
+  } else if (name == CUDNN_ATTR_ENGINE_KNOB_INFO) {  // one knob: 2, 4 or 6
+    const int64_t values[] = {2, 6, 2};
+    const cudnnBackendAttributeName_t names[] = {CUDNN_ATTR_KNOB_INFO_MINIMUM_VALUE,
+                                                 CUDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE,
+                                                 CUDNN_ATTR_KNOB_INFO_STRIDE};
+    const auto kind = CUDNN_KNOB_TYPE_SPLIT_K;
+    for (int k = 0; k < 3; ++k) {
+      const char* v = reinterpret_cast<const char*>(&values[k]);
+      filled(0)->values[names[k]].assign(v, v + 8);
+    }
+    const char* k = reinterpret_cast<const char*>(&kind);
+    filled(0)->values[CUDNN_ATTR_KNOB_INFO_TYPE].assign(k, k + 4);
+    *count = 1;
   } else if (name == CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT) {
     *static_cast<int64_t*>(out) = 4;
     *count = 1;
@@ -420,6 +441,10 @@ inline cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t
       stub_is_convolution(*operations[0]))
     return CUDNN_STATUS_NOT_SUPPORTED;
   stub::elapsed = stub_time(operations, engine.one<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX));
+  const auto knobs = plan.at(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)
+                         .all<const stubDescriptor*>(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES);
+  if (!knobs.empty() && knobs[0]->one<int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE) == 4)
+    stub::elapsed *= stub::knob_time;
   if (stub::recording) return CUDNN_STATUS_SUCCESS;
   const auto ids = pack.all<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
   const auto addresses = pack.all<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);

@@ -118,8 +118,41 @@ class ConvChoice {
                    std::vector<Way>& best) {
     std::vector<Way> all;
     for (const Plan& p : candidates(h, form, ways)) all.push_back({form, graphs_.graph(form), p});
-    const int fastest = first(timed(c, h, all, timer, false));
+    std::vector<float> times = timed(c, h, all, timer, false);
+    if (is_small() && form >= kAlone && v_.type == CUDNN_DATA_FLOAT)
+      add_knobs(c, h, timer, all, times);
+    const int fastest = first(times);
     if (fastest >= 0) best.push_back(all[fastest]);
+  }
+
+  // Whether tiles of the usual sizes leave multiprocessors idle.
+  bool is_small() const {
+    constexpr int64_t kTile = 128 * 64;
+    cudaDeviceProp properties;
+    check(cudaGetDeviceProperties(&properties, device_), "cudaGetDeviceProperties");
+    return v_.y.count() < kTile * properties.multiProcessorCount;
+  }
+
+  // Adds ways with other knobs of the fastest engines, and their times.
+  void add_knobs(const Context& c, cudnnHandle_t h, GraphTimer& timer, std::vector<Way>& all,
+                 std::vector<float>& times) const {
+    constexpr size_t kEngines = 3, kValues = 16;
+    constexpr float kClose = 2.0f;
+    std::vector<std::pair<float, size_t>> order;
+    for (size_t k = 0; k < times.size(); ++k)
+      if (times[k] >= 0) order.emplace_back(times[k], k);
+    std::sort(order.begin(), order.end());
+    std::set<int64_t> engines;
+    std::vector<Way> more;
+    for (const auto& [time, k] : order) {
+      if (engines.size() >= kEngines || time > kClose * order[0].first) break;
+      if (!engines.insert(all[k].plan.choice.engine).second) continue;
+      for (const Plan& p : other_knobs(h, all[k].plan, v_.type, kValues))
+        more.push_back({all[k].form, all[k].graph, p});
+    }
+    const std::vector<float> others = timed(c, h, more, timer, false);
+    all.insert(all.end(), more.begin(), more.end());
+    times.insert(times.end(), others.begin(), others.end());
   }
 
   // The number of the least time; negative if none of them ran.
@@ -148,9 +181,8 @@ class ConvChoice {
     const std::vector<float> times = timer.race(launches, kRounds, kCalls);
     static const bool told = from_environment("OPINFO_CUDNN_VERBOSE", 0.0) != 0.0;
     for (size_t k = 0; told && k < ways.size(); ++k)
-      std::fprintf(stderr, "opinfo: %s: form %d, engine %lld%s: %.1f us\n", name_, ways[k].form,
-                   static_cast<long long>(ways[k].plan.choice.engine), whole ? ", whole" : "",
-                   times[k] * 1e3);
+      std::fprintf(stderr, "opinfo: %s: %s%s: %.1f us\n", name_, ways[k].record().text().c_str(),
+                   whole ? ", whole" : "", times[k] * 1e3);
     return times;
   }
 

@@ -117,26 +117,59 @@ inline void add_engines(cudnnHandle_t h, const Descriptor& graph, cudnnDataType_
       if (Plan plan = planned(h, graph, Choice{engine, {}}, type)) plans.push_back(plan);
 }
 
+// Plans of the engine of a plan in which one knob has another value, at most `most` for each knob.
+// Heuristics name few values, and an engine's usual ones are for large images.
+inline std::vector<Plan> other_knobs(cudnnHandle_t h, const Plan& plan, cudnnDataType_t type,
+                                     size_t most) {
+  constexpr int64_t kValues = 64;
+  Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, plan.graph)
+      .set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, plan.choice.engine);
+  if (!engine.finalized()) return {};
+  std::vector<Plan> out;
+  for (const Descriptor& knob :
+       engine.parts(CUDNN_ATTR_ENGINE_KNOB_INFO, CUDNN_BACKEND_KNOB_INFO_DESCRIPTOR,
+                    CUDNN_KNOB_TYPE_COUNTS)) {
+    const auto kind = knob.get<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_INFO_TYPE, 1);
+    const auto first = knob.get<int64_t>(CUDNN_ATTR_KNOB_INFO_MINIMUM_VALUE, 1),
+               last = knob.get<int64_t>(CUDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE, 1),
+               step = knob.get<int64_t>(CUDNN_ATTR_KNOB_INFO_STRIDE, 1);
+    if (kind.empty() || first.empty() || last.empty() || step.empty() || step[0] < 1) continue;
+    const size_t end = out.size() + most;
+    for (int64_t k = 0; k < kValues && out.size() < end; ++k) {
+      if (first[0] + k * step[0] > last[0]) break;
+      Choice choice = plan.choice;
+      const auto [at, added] = choice.knobs.try_emplace(static_cast<int64_t>(kind[0]), 0);
+      const int64_t value = first[0] + k * step[0];
+      if (!added && at->second == value) continue;
+      at->second = value;
+      if (Plan other = planned(h, plan.graph, choice, type)) out.push_back(other);
+    }
+  }
+  return out;
+}
+
 // At most `most` plans of a graph, in the order in which cuDNN expects them to be fast. With `all`,
 // those of all other engines follow if the graph is a convolution of float32 alone: heuristics may
 // name engines of tf32 first, which are refused. An engine that fuses is compiled at run time.
 inline std::vector<Plan> first_plans(cudnnHandle_t h, const Graph& graph, cudnnDataType_t type,
                                      size_t most, bool all = false) {
-  constexpr int kConfigurations = 24;
   const Descriptor made = graph.made(h);
   if (!made) return {};
+  all = all && type == CUDNN_DATA_FLOAT && graph.is_single();
+  const size_t configured = all ? 128 : 24;
   std::vector<Plan> out;
   std::set<std::string> tried;
   for (auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     if (out.size() >= most) break;
-    for (const Descriptor& config : configurations(made, mode, kConfigurations)) {
+    for (const Descriptor& config : configurations(made, mode, configured)) {
       if (out.size() >= most || tried.size() >= 4 * most) break;
       const Choice choice = chosen(config, type);
       if (choice.engine < 0 || !tried.insert(Record{0, {choice}}.text()).second) continue;
       if (Plan plan = planned(h, made, config, choice)) out.push_back(plan);
     }
   }
-  if (all && type == CUDNN_DATA_FLOAT && graph.is_single()) add_engines(h, made, type, out);
+  if (all) add_engines(h, made, type, out);
   return out;
 }
 
