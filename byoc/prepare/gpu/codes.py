@@ -122,9 +122,16 @@ def _cast(call: Any, read: Reader) -> Codes | str:
     if wide not in WIDE or (str(source.ty.dtype) == FLOAT8 and wide == "int32"):
         return f"an operand is cast to {wide}"
     inner = read(source)
-    if isinstance(inner, str) or not inner.scales:
+    if isinstance(inner, str) or not inner.scales or wide == "float32":
         return inner
-    return inner if wide == "float32" else f"an operand is rounded to {wide}"
+    most = 448 if inner.dtype == FLOAT8 else 255
+    for scale in inner.scales:
+        most *= float(np.abs(array_of(scale).numpy()).max(initial=0)) if _known(scale) else np.inf
+    return inner if wide == "float16" and most <= LARGEST else f"an operand is rounded to {wide}"
+
+
+def _known(scale: Any) -> bool:
+    return isinstance(scale, GenericConst)
 
 
 def _moved_by_zero(call: Any, read: Reader) -> Codes | str:

@@ -9,6 +9,7 @@ Tensor cores read the axis that is summed, so it is innermost in both operands.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from ....codegen.loading.cuda_device import cuda_device
 from ....patterns.pattern import Condition, Node, Pattern, PatternStep, many, maybe, one
@@ -62,7 +63,8 @@ def _float8(
         added = [maybe("relax.add", of(half), fits) for fits in (row, full_size)]
         after = maybe(activations, of(half))
         steps = (literal, rows, added[0], rows, added[1], rows, after, rows)
-        out.append(Pattern(f"{name}_in_{half}", *product, *steps))
+        anchor = replace(product[-1], conditions=(*product[-1].conditions, results_in(half)))
+        out.append(Pattern(f"{name}_in_{half}", *product[:-1], anchor, *steps))
     return out
 
 
@@ -80,6 +82,16 @@ def operands(dtype: str) -> Condition:
             return (f"the dtypes are {found[0]}, {found[1]} and {node.result.dtype}, expected "
                     f"{dtype}, and {' or '.join(RESULTS[dtype])}")  # fmt: skip
         return None
+
+    return check
+
+
+def results_in(dtype: str) -> Condition:
+    """Return a condition: the result has a dtype."""
+
+    def check(node: Node) -> str | None:
+        found = node.result.dtype
+        return None if found == dtype else f"the result is {found}, expected {dtype}"
 
     return check
 
