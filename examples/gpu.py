@@ -1,6 +1,6 @@
 """Compile a model in float16 for the GPU of this machine, run it, deploy it: python examples/gpu.py
 
-It needs `pip install "opinfo[cuda]" torch`, g++ and NVIDIA's driver; see docs/guides/nvidia.md.
+It needs `pip install "opinfo[cuda]" "torch>=2.11"`, g++ and a driver; see docs/guides/nvidia.md.
 """
 
 from __future__ import annotations

@@ -7,8 +7,9 @@ Elementwise operators move before reshapes (`byoc.prepare.sink_reshapes`), and p
 with the same weights become one (`byoc.prepare.merge_products`). For backends that read views in
 place, those of a GPU, products of the same tensor become one (`byoc.prepare.merge_projections`),
 each slice of a moved tensor gets its own move (`byoc.prepare.split_slices`), and images and rolls
-get other forms (`byoc.prepare.gpu`). What is bound outside of dataflow blocks moves into such, as
-in the branches of a conditional, so that regions form there.
+get other forms (`byoc.prepare.gpu`), as products of dequantised numbers do for those that multiply
+8-bit numbers. What is bound outside of dataflow blocks moves into such, as in the branches of a
+conditional, so that regions form there.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ from ...analysis.proposal.legalise import legalise_module
 from ...analysis.support.progress import stage
 from ...analysis.support.tvm_compat import GenericConst, array_of
 from ..backend.backend import Backend
-from ..backend.catalog import resolve_backends
+from ..backend.catalog import resolve_backends, unusable
 from ..backend.guarded_calls import guarded
 from .constants.fold_constants import fold_constants
 from .constants.uniform_values import fold_uniform_values
+from .gpu.eight_bit_products import eight_bit_products
 from .gpu.index_runs import slice_index_runs
 from .gpu.pad_channels import pad_channels
 from .gpu.patch_products import patch_products
@@ -75,6 +77,7 @@ class Preparer:
         self._raised: dict[bool, Any] = {}  # by whether a backend is coarse
         self._lowered: list[tuple[Any, bool, Any]] = []  # by the raised module, and for views
         self._versions: list[tuple[Any, Any]] = []  # by the raised module
+        self._eight_bits: list[tuple[Any, Any]] = []  # in the same way
         self._held_back: list[tuple[Any, bool, ReadScales]] = []  # in the same way
 
     def __call__(self, backends: Sequence[str | Backend] = (), relaid: bool = True) -> Any:
@@ -87,6 +90,7 @@ class Preparer:
         if any(b.row_versions for b in named_backends):
             raised = self._versions_of(raised)
         usable = [guarded(b, []) for b in named_backends]  # `dispatch` reports failures
+        raised = self._eight_bits_of(raised, usable)
         if not (taking(usable) or runtimes(usable)) or not quantised(raised):
             for known, of, out in self._lowered:
                 if raised is known and of == views:
@@ -112,6 +116,19 @@ class Preparer:
                 return out
         self._versions.append((raised, row_versions(raised) if self.few_bits else raised))
         return self._versions[-1][1]
+
+    def _eight_bits_of(self, raised: Any, backends: Sequence[Backend]) -> Any:
+        """The module with products of 8-bit numbers, if a backend takes such."""
+        taking = [b for b in backends if b.eight_bits is not None and unusable(b) is None]
+        if not taking:
+            return raised
+        for known, out in self._eight_bits:
+            if known is raised:
+                return out
+        refuses = taking[0].eight_bits
+        assert refuses is not None
+        self._eight_bits.append((raised, eight_bit_products(raised, refuses)))
+        return self._eight_bits[-1][1]
 
     @cached_property
     def few_bits(self) -> bool:

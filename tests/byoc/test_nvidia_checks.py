@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from opinfo.byoc.backends.nvidia.cudnn.conv_epilogue import source
 from opinfo.byoc.backends.nvidia.cudnn.cudnn import HEADERS
 from opinfo.byoc.backends.nvidia.libraries.source import library_headers
 
-from .nvidia_library import stub_library
+from .nvidia_library import host_kernels, stub_library
 
 #: Three regions: relu(x * w) of 1x1 convolutions over rows of 5, 6 and again 5 pixels, two of any
 #: batch, and one of any number of pixels. Functions return how many plans were run, and `planned`
@@ -28,7 +29,7 @@ std::unique_ptr<Kernel> region(const Context& c) {
   v.x = c.tensor(0);
   v.w = c.tensor(1);
   v.y = c.tensor(2);
-  v.activation = CUDNN_POINTWISE_RELU_FWD;
+  v.activation = kRelu;
   return convolution(c, v);
 }
 template <int pixels>
@@ -55,6 +56,11 @@ int counted(Work work) {
     return -1;
   }
   return stub::executed;
+}
+extern "C" void kernels(const char* path) {
+  static DLTensor image{};
+  image.data = const_cast<char*>(path);
+  constants().push_back(std::make_unique<Constant>(&image));
 }
 extern "C" int planned() { return stub::planned; }
 extern "C" int runs(int most_operations) { return stub::most_operations = most_operations; }
@@ -84,8 +90,8 @@ extern "C" int prepare_alone(int k) { return counted([&] { regions[k].prepare(0)
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    text = library_headers("opinfo.byoc.backends.nvidia.cudnn", *HEADERS)
-    return stub_library(tmp_path_factory.mktemp("checks") / "checks.so", text + HARNESS)
+    headers = library_headers("opinfo.byoc.backends.nvidia.cudnn", *HEADERS)
+    return stub_library(tmp_path_factory.mktemp("checks") / "checks.so", headers + HARNESS)
 
 
 @pytest.fixture
@@ -98,7 +104,9 @@ def process(library: Path, folder: Path) -> Any:
     """The library with memory of its own, as another process has it."""
     copy = folder / f"{len(os.listdir(folder))}.so"
     shutil.copy(library, copy)
-    return ctypes.CDLL(str(copy))
+    loaded = ctypes.CDLL(str(copy))
+    loaded.kernels(host_kernels(source("float32")))
+    return loaded
 
 
 def test_what_is_kept_is_not_built_when_a_library_is_checked(

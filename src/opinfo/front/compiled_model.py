@@ -86,7 +86,8 @@ class Compiled:
         if function not in self.signatures:
             names = ", ".join(self.signatures)
             raise ValueError(f"run: unknown function {function}; the model has {names}")
-        if on_gpu(self.target):  # TVM checks arguments on a GPU
+        if on_gpu(self.target):  # TVM checks arguments on a GPU, all but elements
+            self._boundaries[function].check_indices(inputs)
             values = [_on(self._device, x) for x in inputs]
         else:
             values, _ = self._boundaries[function](inputs)

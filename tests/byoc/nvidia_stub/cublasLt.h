@@ -7,14 +7,15 @@
 enum cublasStatus_t { CUBLAS_STATUS_SUCCESS = 0, CUBLAS_STATUS_INVALID_VALUE = 7,
                       CUBLAS_STATUS_NOT_SUPPORTED = 15 };
 enum cublasOperation_t { CUBLAS_OP_N = 0, CUBLAS_OP_T = 1 };
-enum cublasComputeType_t { CUBLAS_COMPUTE_32F = 68 };
+enum cublasComputeType_t { CUBLAS_COMPUTE_32F = 68, CUBLAS_COMPUTE_32I = 72 };
 enum cublasLtEpilogue_t {
   CUBLASLT_EPILOGUE_DEFAULT = 1, CUBLASLT_EPILOGUE_RELU = 2, CUBLASLT_EPILOGUE_BIAS = 4,
   CUBLASLT_EPILOGUE_RELU_BIAS = 6, CUBLASLT_EPILOGUE_GELU = 32, CUBLASLT_EPILOGUE_GELU_BIAS = 36
 };
 enum cublasLtMatmulDescAttributes_t {
   CUBLASLT_MATMUL_DESC_TRANSA, CUBLASLT_MATMUL_DESC_TRANSB, CUBLASLT_MATMUL_DESC_EPILOGUE,
-  CUBLASLT_MATMUL_DESC_BIAS_POINTER, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE
+  CUBLASLT_MATMUL_DESC_BIAS_POINTER, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
+  CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER
 };
 enum cublasLtMatrixLayoutAttribute_t { CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
                                        CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET };
@@ -31,6 +32,8 @@ struct cublasLtMatmulDescOpaque_t {
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   const void* bias = nullptr;
   cudaDataType_t bias_type = CUDA_R_32F;
+  const float *a_scale = nullptr, *b_scale = nullptr;
+  cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
 };
 struct cublasLtMatrixLayoutOpaque_t {
   cudaDataType_t type;
@@ -78,15 +81,19 @@ inline cublasStatus_t cublasLtCreate(cublasLtHandle_t* h) {
   *h = new int(0);
   return CUBLAS_STATUS_SUCCESS;
 }
-inline cublasStatus_t cublasLtMatmulDescInit(cublasLtMatmulDesc_t d, cublasComputeType_t,
-                                             cudaDataType_t) {
+inline cublasStatus_t cublasLtMatmulDescInit(cublasLtMatmulDesc_t d, cublasComputeType_t compute,
+                                             cudaDataType_t scale) {
   *d = {};
-  return CUBLAS_STATUS_SUCCESS;
+  d->compute = compute;
+  const bool integers = compute == CUBLAS_COMPUTE_32I;
+  return scale == (integers ? CUDA_R_32I : CUDA_R_32F) ? CUBLAS_STATUS_SUCCESS
+                                                       : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 inline cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d,
                                                      cublasLtMatmulDescAttributes_t which,
                                                      const void* value, size_t bytes) {
-  void* const to[] = {&d->a, &d->b, &d->epilogue, &d->bias, &d->bias_type};
+  void* const to[] = {&d->a, &d->b, &d->epilogue, &d->bias, &d->bias_type,
+                      &d->a_scale, &d->b_scale};
   std::memcpy(to[which], value, bytes);
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -114,6 +121,21 @@ inline cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPrefere
 inline cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t) {
   return CUBLAS_STATUS_SUCCESS;
 }
+// What kernels of 8-bit numbers are there for: A is transposed and B is not.
+inline bool stub_eight_bits(const cublasLtMatmulDescOpaque_t& d,
+                            const cublasLtMatrixLayoutOpaque_t& a,
+                            const cublasLtMatrixLayoutOpaque_t& out) {
+  const bool integers = a.type == CUDA_R_8I, floats = a.type == CUDA_R_8F_E4M3;
+  if (integers != (d.compute == CUBLAS_COMPUTE_32I)) return false;
+  if (!floats && (d.a_scale != nullptr || d.b_scale != nullptr)) return false;
+  if (!integers && !floats) return true;
+  const int least = integers ? 4 : 16;
+  if (d.a != CUBLAS_OP_T || d.b != CUBLAS_OP_N || a.rows % least != 0 || a.cols % least != 0)
+    return false;
+  if (integers) return out.type == CUDA_R_32I && d.epilogue == CUBLASLT_EPILOGUE_DEFAULT;
+  const bool bias = (d.epilogue & CUBLASLT_EPILOGUE_BIAS) != 0;
+  return out.type != CUDA_R_32I && (!bias || out.type == CUDA_R_16F || out.type == CUDA_R_16BF);
+}
 // The shapes of op(A), op(B) and D have to fit: (m, k), (k, n), (m, n).
 inline cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     cublasLtHandle_t, cublasLtMatmulDesc_t d, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
@@ -123,7 +145,7 @@ inline cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
   const int64_t m = d->a ? a->cols : a->rows, k = d->a ? a->rows : a->cols;
   const int64_t n = d->b ? b->rows : b->cols, l = d->b ? b->cols : b->rows;
   const bool fits = m == out->rows && n == out->cols && k == l && a->batch == out->batch &&
-                    b->batch == out->batch && a->type == b->type;
+                    b->batch == out->batch && a->type == b->type && stub_eight_bits(*d, *a, *out);
   *found = fits ? most < 2 ? most : 2 : 0;
   for (int k = 0; k < *found; ++k) best[k].workspaceSize = 64, best[k].algo.name = k;
   return fits ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
@@ -137,11 +159,19 @@ inline void stub_matmul(const cublasLtMatmulDescOpaque_t& d, float scale, const 
   for (int64_t g = 0; g < out.batch; ++g)
     for (int64_t j = 0; j < out.cols; ++j)
       for (int64_t i = 0; i < out.rows; ++i) {
+        if (d.compute == CUBLAS_COMPUTE_32I) {
+          int32_t total = 0;
+          for (int64_t k = 0; k < sum; ++k)
+            total += static_cast<const int8_t*>(A)[g * a.stride + k + i * a.ld] *
+                     static_cast<const int8_t*>(B)[g * b.stride + k + j * b.ld];
+          static_cast<int32_t*>(D)[g * out.stride + i + j * out.ld] = total;
+          continue;
+        }
         float x = 0;
         for (int64_t k = 0; k < sum; ++k)
           x += stub::read(A, g * a.stride + (d.a ? k + i * a.ld : i + k * a.ld), a.type) *
                stub::read(B, g * b.stride + (d.b ? j + k * b.ld : k + j * b.ld), b.type);
-        x *= scale;
+        x *= scale * (d.a_scale ? *d.a_scale : 1) * (d.b_scale ? *d.b_scale : 1);
         if (more != 0) x += more * stub::read(C, g * c.stride + i + j * c.ld, c.type);
         if (d.epilogue & 4) x += stub::read(d.bias, i, d.bias_type);
         if (d.epilogue & 2) x = x > 0 ? x : 0;
@@ -157,6 +187,9 @@ inline cublasStatus_t cublasLtMatmul(
     const cublasLtMatmulAlgo_t* algo, void*, size_t, cudaStream_t stream) {
   stub::product_ran = algo->name;
   stub::elapsed = (algo->name == 0) == (out->cols <= stub::product_rows) ? 0.5f : 1.0f;
+  if (d->compute == CUBLAS_COMPUTE_32I &&
+      (*static_cast<const int32_t*>(alpha) != 1 || *static_cast<const int32_t*>(beta) != 0))
+    return CUBLAS_STATUS_INVALID_VALUE;
   const float scale = *static_cast<const float*>(alpha), more = *static_cast<const float*>(beta);
   stub::submit(stream, [=, d = *d, a = *a, b = *b, c = *c, out = *out] {
     stub_matmul(d, scale, A, a, B, b, more, C, c, D, out);

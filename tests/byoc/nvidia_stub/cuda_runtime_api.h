@@ -1,5 +1,6 @@
 // What generated code uses of the CUDA runtime, over the host's memory: for tests without a GPU.
 #pragma once
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -8,7 +9,8 @@
 using cudaError_t = int;
 using cudaStream_t = void*;
 enum { cudaSuccess = 0, cudaMemcpyDeviceToDevice = 3, cudaMemcpyDefault = 4 };
-enum cudaDataType_t { CUDA_R_32F = 0, CUDA_R_16F = 2, CUDA_R_16BF = 14 };
+enum cudaDataType_t { CUDA_R_32F = 0, CUDA_R_16F = 2, CUDA_R_8I = 3, CUDA_R_32I = 10,
+                      CUDA_R_16BF = 14, CUDA_R_8F_E4M3 = 28 };
 
 inline const char* cudaGetErrorString(cudaError_t) { return "an error of the stub"; }
 inline cudaError_t cudaGetDevice(int* device) { return *device = 0; }
@@ -92,6 +94,14 @@ namespace stub {
 inline float read(const void* p, int64_t i, cudaDataType_t type) {
   if (type == CUDA_R_32F) return static_cast<const float*>(p)[i];
   if (type == CUDA_R_16F) return static_cast<float>(static_cast<const _Float16*>(p)[i]);
+  if (type == CUDA_R_8F_E4M3) {  // a sign, 4 bits of the exponent, 3 of the mantissa
+    const uint8_t code = static_cast<const uint8_t*>(p)[i];
+    const int exponent = code >> 3 & 15, mantissa = code & 7;
+    if ((code & 127) == 127) return NAN;
+    const float size = exponent == 0 ? std::ldexp(mantissa, -9)
+                                     : std::ldexp(8 + mantissa, exponent - 10);
+    return code & 128 ? -size : size;
+  }
   const uint32_t bits = static_cast<uint32_t>(static_cast<const uint16_t*>(p)[i]) << 16;
   float x;
   std::memcpy(&x, &bits, 4);

@@ -9,10 +9,11 @@ from functools import partial
 from ....backend.backend import Backend
 from ....backend.region import Region, Tensor
 from ....calibration.device_rates import DeviceRates
-from .dtypes import HALVES
+from .dtypes import FLOAT8, HALVES
 
 #: Those of an H100, for GPUs that are not calibrated.
-RATES = DeviceRates(4.0, 2e6, {"float16": 3.3e8, "bfloat16": 3.3e8, "float32": 2.5e7})
+RATES = DeviceRates(4.0, 2e6, {"float16": 3.3e8, "bfloat16": 3.3e8, "float32": 2.5e7,
+                               "int8": 6.6e8, FLOAT8: 6.6e8})  # fmt: skip
 
 
 def cost(region: Region, rates: DeviceRates = RATES) -> float:

@@ -18,10 +18,11 @@ from ...common.region_source import (
     row,
     tensors,
 )
-from .dtypes import DLPACK
+from .dtypes import CODES, DLPACK
 
 #: The headers of all backends, in their order.
-SHARED = ("recording.hpp", "runtime.hpp", "graph_timer.hpp", "kept_texts.hpp")
+SHARED = ("recording.hpp", "device.hpp", "runtime.hpp", "graph_timer.hpp", "driver.hpp",
+          "kept_texts.hpp")  # fmt: skip
 
 
 @dataclass
@@ -33,6 +34,12 @@ class GpuFunction(RegionSource):
 
     def constant(self, array: Array) -> str:
         return f"c.constant({self.constants.add(np.ascontiguousarray(array))})"
+
+    def image(self, kernels: Array) -> int:
+        """The number of the constant that is compiled kernels, which regions share."""
+        arrays = self.constants.arrays
+        known = next((k for k, array in enumerate(arrays) if array is kernels), None)
+        return self.constants.add(kernels) if known is None else known
 
 
 def library_headers(package: str | None, *names: str) -> str:
@@ -65,6 +72,6 @@ def joined_source(
 
 
 def _function(region: Region, body: Sequence[str]) -> str:
-    rows = [row(t, *DLPACK[t.dtype]) for t in tensors(region)]
+    rows = [row(t, *{**DLPACK, **CODES}[t.dtype]) for t in tensors(region)]
     function = exported(region, "std::unique_ptr<Kernel>", "const Context& c", body, rows)
     return f"{function}OPINFO_CHECK({region.symbol})\n"

@@ -6,7 +6,7 @@ class Matmul : public Kernel {
  public:
   Matmul(const Context& c, const Gemm& g)
       : g_(g), device_(c.device), sizes_(sizes(c, g)),
-        product_(g, sizes_, c.device, g.bias ? g.bias.in(c.data) : nullptr),
+        product_(g, sizes_, c.device, addresses(g, c.data)),
         algorithm_(Algorithms::all().of(c, g, sizes_, product_)) {}
 
   void operator()(void* const* data, cudaStream_t stream) const override {
@@ -37,9 +37,14 @@ class Matmul : public Kernel {
                       (g.b.count() == one_b * s.batch || g.b.count() == one_b) &&
                       g.b.last(g.turned_b ? 2 : 1) == s.cols &&
                       (!g.bias || g.bias.count() == s.cols) &&
+                      (!g.scales[0] || g.scales[0].count() == 1) &&
+                      (!g.scales[1] || g.scales[1].count() == 1) &&
                       (!g.residual || g.residual.count() == g.d.count());
     if (!fits)
       OPINFO_THROW(ValueError) << c.name << ": the extents of the operands do not fit each other";
+    if (c.alignment < g.least())
+      OPINFO_THROW(ValueError) << c.name << ": addresses are multiples of " << c.alignment
+                               << " bytes, expected " << g.least();
   }
 
   Gemm g_;

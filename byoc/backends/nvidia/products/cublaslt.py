@@ -1,4 +1,7 @@
-"""NVIDIA cuBLASLt: products of matrices with bias, residual and activation in the epilogue."""
+"""NVIDIA cuBLASLt: products of matrices with bias, residual and activation in the epilogue.
+
+Products of int8 are sums of int32, and those of float8 are scaled; see `eight_bits`.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from ..libraries.dtypes import CUDA
 from ..libraries.estimated_cost import conversion, cost
 from ..libraries.locate import CUBLASLT, CUDART, available, options
 from ..libraries.source import GpuFunction, joined_source, library_headers
+from .eight_bits import eight_bits, refused
 from .gemm import PRODUCTS, gemm
 from .product_patterns import as_half, patterns
 
@@ -46,6 +50,7 @@ def _body(frame: GpuFunction) -> list[str]:
     body += ["g.merge = true;"] * product.merge
     if product.alpha != 1.0:
         body.append(f"g.alpha = {number(product.alpha)};")
+    body += [f"g.scales[{k}] = {frame.view(s)};" for k, s in enumerate(product.scales)]
     if product.bias is not None:
         body.append(f"g.bias = {_added(frame, product.bias)};")
     if product.residual is not None:
@@ -66,8 +71,9 @@ def _added(frame: GpuFunction, term: Tensor) -> str:
     return frame.constant(array)
 
 
+ACTIVATIONS = tuple(a for a in EPILOGUES if a)
 BACKEND = Backend(
-    "cublaslt", patterns([a for a in EPILOGUES if a], unpacked, casts=True), convert,
+    "cublaslt", (*patterns(ACTIVATIONS, unpacked, casts=True), *eight_bits(ACTIVATIONS)), convert,
     lambda: available(*LIBRARIES), dict.fromkeys(PRODUCTS, ()), cost, CUBLASLT.version,
-    conversion=conversion, row_versions=True,
+    conversion=conversion, row_versions=True, eight_bits=refused,
 )  # fmt: skip

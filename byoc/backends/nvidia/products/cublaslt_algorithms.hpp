@@ -89,7 +89,8 @@ class Climb {
   Climb(const Context& c, const Gemm& g, const Sizes& s)
       : c_(c), g_(g), s_(s), at_(addresses(g, c.data)),
         input_(opinfo_graphs::aligned(s.sum * (g.type == CUDA_R_32F ? 4 : 2))),
-        output_(opinfo_graphs::aligned(s.cols * (g.result == CUDA_R_32F ? 4 : 2))) {}
+        output_(opinfo_graphs::aligned(
+            s.cols * (g.result == CUDA_R_32F || g.result == CUDA_R_32I ? 4 : 2))) {}
 
   // `kept`: what is known of an earlier process. It is run once, so that the driver loads it.
   Ladder climbed(const Ladder& kept) {
@@ -128,7 +129,7 @@ class Climb {
   void step(int64_t rows, const Ladder& kept, GraphTimer& timer, Ladder& out) const {
     Sizes s = s_;
     s.rows = rows;
-    const Product p(g_, s, c_.device, at_.bias);
+    const Product p(g_, s, c_.device, at_);
     const auto known = kept.find(rows);
     if (known != kept.end()) {
       Algorithm by = known->second;
@@ -196,7 +197,7 @@ class Algorithms {
     std::ostringstream out;
     out << device_words(c.device) << " cublaslt " << cublasLtGetVersion() << " product " << g.type
         << " " << g.result << " e" << g.epilogue << " t" << g.turned_a << g.turned_b << " r"
-        << bool(g.residual) << " " << rows << " " << s.cols << " " << s.sum << " x" << s.batch << " s"
+        << bool(g.residual) << bool(g.scales[0]) << bool(g.scales[1]) << " " << rows << " " << s.cols << " " << s.sum << " x" << s.batch << " s"
         << s.step_a << "," << s.step_b;
     return out.str();
   }

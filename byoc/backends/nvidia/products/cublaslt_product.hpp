@@ -11,13 +11,19 @@ inline void check(cublasStatus_t status, const char* what) {
     OPINFO_THROW(RuntimeError) << what << ": " << cublasLtGetStatusString(status);
 }
 
-// d = act(alpha a b + bias + residual) over row-major tensors; a batch of `a` may be rows.
+// d = act(alpha a b + bias + residual) over row-major tensors; a batch of `a` may be rows. Products
+// of int8 are exact sums of int32, those of float8 are multiplied by `scales`, of one element each.
 struct Gemm {
   cudaDataType_t type = CUDA_R_32F, result = CUDA_R_32F;
-  Operand a, b, d, bias, residual;
+  Operand a, b, d, bias, residual, scales[2];
   bool turned_a = false, turned_b = false, merge = false;
   float alpha = 1.0f;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+
+  bool integers() const { return type == CUDA_R_8I; }
+
+  // The bytes that all addresses must be multiples of.
+  int least() const { return type == CUDA_R_8F_E4M3 ? 16 : integers() ? 4 : 1; }
 };
 
 // Of a product: `rows` x `sum` times `sum` x `cols`, `batch` times. The steps of `a` and `b` from one
@@ -28,13 +34,13 @@ struct Sizes {
 
 // Where the operands of a launch are.
 struct Addresses {
-  const void *a, *b, *bias, *residual;  // null for none
+  const void *a, *b, *bias, *residual, *scales[2];  // null for none
   void* d;
 };
 
 inline Addresses addresses(const Gemm& g, void* const* data) {
-  return {g.a.in(data), g.b.in(data), g.bias ? g.bias.in(data) : nullptr,
-          g.residual ? g.residual.in(data) : nullptr, g.d.in(data)};
+  const auto in = [data](const Operand& t) { return t ? t.in(data) : nullptr; };
+  return {in(g.a), in(g.b), in(g.bias), in(g.residual), {in(g.scales[0]), in(g.scales[1])}, in(g.d)};
 }
 
 // `bytes`: of its workspace.
@@ -70,17 +76,19 @@ inline cublasLtHandle_t handle_on(int device) {
 // The library's matrices are column-major, so d' = b' a' is what it is asked for.
 class Product {
  public:
-  // `bias`: null for none; where it is in some call.
-  Product(const Gemm& g, const Sizes& s, int device, const void* bias)
-      : handle_(handle_on(device)), alpha_(g.alpha), adds_(g.residual), bias_(bias) {
-    check(cublasLtMatmulDescInit(&desc_, CUBLAS_COMPUTE_32F, CUDA_R_32F), "matmul");
+  // `at`: of some call.
+  Product(const Gemm& g, const Sizes& s, int device, const Addresses& at)
+      : handle_(handle_on(device)), alpha_(g.alpha), adds_(g.residual), integers_(g.integers()),
+        known_{at.bias, at.scales[0], at.scales[1]} {
+    check(integers_ ? cublasLtMatmulDescInit(&desc_, CUBLAS_COMPUTE_32I, CUDA_R_32I)
+                    : cublasLtMatmulDescInit(&desc_, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+          "matmul");
     set(CUBLASLT_MATMUL_DESC_TRANSA, g.turned_b ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_TRANSB, g.turned_a ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, g.epilogue);
-    if (bias != nullptr) {
-      bias_in(desc_, bias);
-      set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, g.result);
-    }
+    if (at.bias != nullptr) set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, g.result);
+    for (size_t k = 0; k < known_.size(); ++k)
+      if (known_[k] != nullptr) address_in(desc_, kPointers[k], known_[k]);
     matrix(b_, g.type, g.turned_b ? s.sum : s.cols, g.turned_b ? s.cols : s.sum, s.batch, s.step_b);
     matrix(a_, g.type, g.turned_a ? s.rows : s.sum, g.turned_a ? s.sum : s.rows, s.batch, s.step_a);
     matrix(d_, g.result, s.cols, s.rows, s.batch, s.batch > 1 ? s.rows * s.cols : 0);
@@ -89,10 +97,15 @@ class Product {
   // Threads may call it at once.
   cublasStatus_t run(const Addresses& at, cudaStream_t stream, const Algorithm& by,
                      void* room) const {
+    static constexpr int32_t kOne = 1, kNone = 0;
     const float beta = adds_ ? 1.0f : 0.0f;
     cublasLtMatmulDescOpaque_t desc = desc_;  // with this call's bias: others may run beside it
-    if (at.bias != bias_) bias_in(desc, at.bias);
-    return cublasLtMatmul(handle_, &desc, &alpha_, at.b, &b_, at.a, &a_, &beta,
+    const std::array<const void*, 3> now{at.bias, at.scales[0], at.scales[1]};
+    for (size_t k = 0; k < now.size(); ++k)
+      if (now[k] != known_[k]) address_in(desc, kPointers[k], now[k]);
+    const void* alpha = integers_ ? static_cast<const void*>(&kOne) : &alpha_;
+    return cublasLtMatmul(handle_, &desc, alpha, at.b, &b_, at.a, &a_,
+                          integers_ ? static_cast<const void*>(&kNone) : &beta,
                           adds_ ? at.residual : at.d, &d_, at.d, &d_, &by.algo, room, by.bytes,
                           stream);
   }
@@ -130,6 +143,9 @@ class Product {
 
  private:
   static constexpr int kMany = 32;
+  static constexpr std::array kPointers{CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+                                        CUBLASLT_MATMUL_DESC_A_SCALE_POINTER,
+                                        CUBLASLT_MATMUL_DESC_B_SCALE_POINTER};
 
   using Preference = std::remove_pointer_t<cublasLtMatmulPreference_t>;
 
@@ -160,10 +176,9 @@ class Product {
     check(cublasLtMatmulDescSetAttribute(&desc_, which, &value, sizeof(value)), "matmul");
   }
 
-  static void bias_in(cublasLtMatmulDescOpaque_t& desc, const void* address) {
-    check(cublasLtMatmulDescSetAttribute(&desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &address,
-                                         sizeof(address)),
-          "bias");
+  static void address_in(cublasLtMatmulDescOpaque_t& desc, cublasLtMatmulDescAttributes_t which,
+                         const void* address) {
+    check(cublasLtMatmulDescSetAttribute(&desc, which, &address, sizeof(address)), "address");
   }
 
   static void matrix(cublasLtMatrixLayoutOpaque_t& m, cudaDataType_t type, int64_t rows,
@@ -180,8 +195,8 @@ class Product {
 
   cublasLtHandle_t handle_;
   float alpha_;
-  bool adds_;
-  const void* bias_;
+  bool adds_, integers_;
+  std::array<const void*, 3> known_;  // by `kPointers`
   mutable cublasLtMatmulDescOpaque_t desc_;  // only read, by an interface without const
   mutable cublasLtMatrixLayoutOpaque_t a_, b_, d_;
 };

@@ -9,9 +9,14 @@ from .....analysis.composites.products import TRANSPOSED_MATMUL
 from ....backend.region import Call, Region, Tensor
 from ....patterns.symbolic_shapes import same_shape
 from ...common.region_source import literal
+from ..libraries.dtypes import FLOAT8, HALVES
 
 #: Products, of operands that are perhaps stored transposed.
 PRODUCTS = ("relax.matmul", TRANSPOSED_MATMUL)
+
+
+#: What may combine a product with another tensor.
+COMBINES = ("relax.add", "relax.multiply")
 
 
 @dataclass(frozen=True)
@@ -19,6 +24,7 @@ class Gemm:
     """A region as one product. ``turned``: whether an operand's last two axes are swapped.
 
     ``merge``: the batch is joined with the rows, since the second operand has no batch.
+    ``scales``: tensors of one element by which the product is multiplied.
     """
 
     a: Tensor
@@ -30,11 +36,15 @@ class Gemm:
     residual: Tensor | None
     activation: str | None
     cast: bool = False
+    scales: tuple[Tensor, ...] = ()
 
     @property
     def rounds(self) -> list[str]:
         """How it rounds differently from its operators one by one."""
-        half = self.a.dtype != "float32"
+        if self.a.dtype == FLOAT8:
+            return [f"products of {FLOAT8} are added by tensor cores, which keep fewer bits than "
+                    "float32, rounded at the end"]  # fmt: skip
+        half = self.a.dtype in HALVES
         end = f"never to {self.a.dtype}" if self.cast else "at the end"
         return [f"products of {self.a.dtype} are added in float32, rounded {end}"] * half
 
@@ -53,10 +63,13 @@ def gemm(region: Region) -> Gemm:
     assert isinstance(a, Tensor) and isinstance(b, Tensor)
     alpha, activation = 1.0, None
     added: list[tuple[Call, Tensor]] = []
+    scales: list[Tensor] = []
     after = list(_chain(region, product))
     for call, other in after:
         number = literal(call, "x2")
-        if other is not None:
+        if other is not None and call.op == "relax.multiply":
+            scales.append(other)
+        elif other is not None:
             added.append((call, other))
         elif call.op in ("relax.astype", "relax.reshape"):
             continue
@@ -68,11 +81,13 @@ def gemm(region: Region) -> Gemm:
     outer = len(a.shape) > 2 or len(region.result.shape) > 2
     merge = outer and all_ones(b.shape[:-2]) and not turned[0]
     cast = any(call.op == "relax.astype" for call, _ in after) and region.result.dtype == "float32"
-    return Gemm(a, b, (turned[0], turned[1]), merge, alpha, bias, residual, activation, cast)
+    return Gemm(a, b, (turned[0], turned[1]), merge, alpha, bias, residual, activation, cast,
+                tuple(scales))  # fmt: skip
 
 
 def _chain(region: Region, product: Call) -> Iterator[tuple[Call, Tensor | None]]:
-    """What follows a product, and the tensor that each adds, before its cast to float32."""
+    """What follows a product, and the tensor that each adds, before its cast to float32, or
+    multiplies by."""
     at, casts = product.result.index, dict[int, Tensor]()
     for call in region.calls[region.calls.index(product) + 1 :]:
         tensors = [o for o in call.operands if isinstance(o, Tensor)]
@@ -81,7 +96,7 @@ def _chain(region: Region, product: Call) -> Iterator[tuple[Call, Tensor | None]
             casts[call.result.index] = tensors[0]
             continue
         at = call.result.index
-        others = [t for t in tensors if t not in chained] if call.op == "relax.add" else []
+        others = [t for t in tensors if t not in chained] if call.op in COMBINES else []
         yield call, casts.get(others[0].index, others[0]) if others and (
             others[0].source == "call") else next(iter(others), None)  # fmt: skip
 

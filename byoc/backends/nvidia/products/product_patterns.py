@@ -142,28 +142,29 @@ def patterns(
         )
         if casts:
             for dtype in HALVES:
-                out += _rounded(f"{name}_{dtype}", product, activations, dtype)
+                conditions = (*product[-1].conditions, halves(dtype))
+                of_halves = (*start, replace(product[-1], conditions=conditions))
+                factor = maybe(("relax.multiply", "relax.divide"), dtypes(dtype), by_literal)
+                out += rounded(f"{name}_{dtype}", of_halves, (factor,), activations, dtype)
     return tuple(out)
 
 
-def _rounded(
-    name: str, product: Sequence[PatternStep], activations: Collection[str], dtype: str
-) -> list[Pattern]:
-    """A product of halves and its epilogue in float32, with casts and reshapes between.
+def rounded(
+    name: str, product: Sequence[PatternStep], scale: Sequence[PatternStep],
+    activations: Collection[str], dtype: str,
+) -> list[Pattern]:  # fmt: skip
+    """A product and its epilogue in float32, with casts and reshapes between, as halves.
 
     It ends with a cast, or with an activation of halves, perhaps written as several operators.
     """
     of_dtype = dtypes(dtype)
     between = many(("relax.reshape", "relax.astype"), of_dtype, same_columns)
-    scale = maybe(("relax.multiply", "relax.divide"), of_dtype, by_literal)
 
     def added(fits: Condition) -> PatternStep:
         return PatternStep(frozenset(("relax.add",)), (of_dtype, fits), 0, 1, widened_term)
 
     narrow = one("relax.astype", of_dtype, narrowed)
-    conditions = (*product[-1].conditions, halves(dtype))
-    anchor = (*product[:-1], replace(product[-1], conditions=conditions))
-    steps = (*anchor, between, scale, between, added(exact_row(dtype)), between,
+    steps = (*product, between, *scale, between, added(exact_row(dtype)), between,
              added(half_term(dtype)), between)  # fmt: skip
     rows = many("relax.reshape", same_columns)
     return [

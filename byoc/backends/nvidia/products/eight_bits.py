@@ -1,0 +1,158 @@
+"""Products of 8-bit numbers that cuBLASLt takes: exact ones of int8, and scaled ones of float8.
+
+    int8:    d = sum(a[i, k] * b[j, k] for k), an int32; what follows is left to TVM
+    float8:  d = act(scale a·b + bias + residual), a float32 or rounded to a half
+
+Tensor cores read the axis that is summed, so it is innermost in both operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from ....codegen.loading.cuda_device import cuda_device
+from ....patterns.pattern import Condition, Node, Pattern, PatternStep, many, maybe, one
+from ....patterns.symbolic_shapes import same_shape
+from ..libraries.dtypes import FLOAT8, HALVES, of
+from .gemm import PRODUCTS, all_ones
+from .product_patterns import (
+    batches,
+    by_literal,
+    full_size,
+    rounded,
+    row,
+    same_columns,
+    swapped,
+)
+
+#: By the dtype of the operands: those of the result, what rows and columns in memory must be
+#: multiples of, and the least compute capability.
+RESULTS = {"int8": ("int32",), FLOAT8: ("float32", *HALVES)}
+MULTIPLES = {"int8": 4, FLOAT8: 16}
+CAPABILITIES = {"int8": (7, 5), FLOAT8: (8, 9)}
+#: The tensors of one element that the library multiplies a product by.
+SCALES = 2
+
+
+def eight_bits(activations: Collection[str]) -> tuple[Pattern, ...]:
+    """The patterns of products of 8-bit numbers, with these activations."""
+    out = []
+    for name, start, ops in (
+        ("matmul", (), PRODUCTS),
+        ("linear", (one("relax.permute_dims", swapped),), PRODUCTS[:1]),
+    ):
+        conditions = (innermost, batches, extents, capable)
+        out.append(Pattern(f"{name}_int8", *start, one(ops, operands("int8"), *conditions)))
+        product = (*start, one(ops, operands(FLOAT8), *conditions))
+        out += _float8(f"{name}_float8", product, activations)
+    return tuple(out)
+
+
+def _float8(
+    name: str, product: tuple[PatternStep, ...], activations: Collection[str]
+) -> list[Pattern]:
+    rows = many("relax.reshape", same_columns)
+    number = maybe(("relax.multiply", "relax.divide"), of("float32"), by_literal)
+    tensors = PatternStep(frozenset(("relax.multiply",)), (of("float32"), single), 0, SCALES)
+    scale = (number, tensors, number)
+    out = [Pattern(name, *product, rows, *scale, rows, maybe(activations, of("float32")), rows)]
+    for half in HALVES:
+        out += rounded(f"{name}_{half}", product, scale, activations, half)
+        literal = maybe(("relax.multiply", "relax.divide"), of(half), by_literal)
+        added = [maybe("relax.add", of(half), fits) for fits in (row, full_size)]
+        after = maybe(activations, of(half))
+        steps = (literal, rows, added[0], rows, added[1], rows, after, rows)
+        anchor = replace(product[-1], conditions=(*product[-1].conditions, results_in(half)))
+        out.append(Pattern(f"{name}_in_{half}", *product[:-1], anchor, *steps))
+    return out
+
+
+def operands(dtype: str) -> Condition:
+    """Return a condition: two tensors of a dtype, and a result that the library has for it."""
+
+    def check(node: Node) -> str | None:
+        first, second = node.operand(0), node.operand(1)
+        if first is None or second is None or first is second:
+            return "the operands are not two tensors"
+        if first.rank < 2 or second.rank < 2:
+            return f"the operands have rank {first.rank} and {second.rank}, expected at least 2"
+        found = (first.dtype, second.dtype)
+        if found != (dtype, dtype) or node.result.dtype not in RESULTS[dtype]:
+            return (f"the dtypes are {found[0]}, {found[1]} and {node.result.dtype}, expected "
+                    f"{dtype}, and {' or '.join(RESULTS[dtype])}")  # fmt: skip
+        return None
+
+    return check
+
+
+def results_in(dtype: str) -> Condition:
+    """Return a condition: the result has a dtype."""
+
+    def check(node: Node) -> str | None:
+        found = node.result.dtype
+        return None if found == dtype else f"the result is {found}, expected {dtype}"
+
+    return check
+
+
+def innermost(node: Node) -> str | None:
+    """The axis that is summed is the last one of both operands in memory."""
+    turned = [bool(t) for t in node.info.attrs.get("transposed", (False, node.chain is not None))]
+    if turned == [False, True] and (node.chain is None or node.chain is node.operand(1)):
+        return None
+    return "the axis that is summed is not the last one of both operands"
+
+
+def extents(node: Node) -> str | None:
+    """The columns of the result and what is summed have static extents, multiples of some bytes."""
+    first, second = node.operand(0), node.operand(1)
+    assert first is not None and second is not None
+    return unaligned(first.dtype, node.result.shape[-1], first.shape[-1])
+
+
+def refused(dtype: str, columns: object, terms: object) -> str | None:
+    """Why a product is refused; for `Backend.eight_bits`."""
+    return unaligned(dtype, columns, terms) or incapable(dtype)
+
+
+def unaligned(dtype: str, columns: object, terms: object) -> str | None:
+    """Why the library has no kernel for so many columns and terms of a sum; None if it has."""
+    least = MULTIPLES[dtype]
+    for what, extent in (("columns", columns), ("terms of a sum", terms)):
+        if not isinstance(extent, int):
+            return f"the number of {what} is symbolic, expected a static one for {dtype}"
+        if extent % least:
+            return f"{extent} {what} of {dtype}, expected a multiple of {least}"
+    return None
+
+
+def capable(node: Node) -> str | None:
+    """The GPU multiplies the dtype."""
+    first = node.operand(0)
+    assert first is not None
+    return incapable(first.dtype)
+
+
+def incapable(dtype: str) -> str | None:
+    """Why the GPU of this machine cannot multiply a dtype; None if it can, or if there is none."""
+    device = cuda_device()
+    if not device.exist:
+        return None
+    version = tuple(int(part) for part in device.compute_version.split("."))
+    if version >= CAPABILITIES[dtype]:
+        return None
+    major, minor = CAPABILITIES[dtype]
+    return (f"the GPU has compute capability {device.compute_version}, expected {major}.{minor} "
+            f"for {dtype}")  # fmt: skip
+
+
+def single(node: Node) -> str | None:
+    """The chain is multiplied by a tensor of one element."""
+    assert node.chain is not None
+    if len(node.others) != 1:
+        return "it is not a tensor that the chain is multiplied by"
+    (factor,) = node.others
+    if not all_ones(factor.shape) or not same_shape(node.result.shape, node.chain.shape):
+        return f"a factor has the shape {tuple(factor.shape)}, expected one element"
+    return None
