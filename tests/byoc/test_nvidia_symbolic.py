@@ -130,6 +130,23 @@ def test_one_library_is_right_for_every_shape(name: str) -> None:
         np.testing.assert_allclose(found, expected, rtol=0, atol=4e-3)
 
 
+def test_requests_of_other_shapes_share_plans_of_attention(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    main = compiled("one tensor").machine()["main"]
+
+    def call(batch: int, positions: int) -> None:
+        main(tvm.runtime.tensor(np.ones((batch, positions, 3 * WIDTH), "float16")))
+
+    call(2, 7)
+    monkeypatch.setenv("OPINFO_STUB_TELLS_PLANS", "1")
+    for batch, positions in ((1, 3), (2, 8), (5, 130)):
+        call(batch, positions)
+    assert "stub: a plan of attention" not in capfd.readouterr().err
+    call(1, 513)  # more positions than plans are made for before
+    assert capfd.readouterr().err.count("stub: a plan of attention") == 1
+
+
 def _by_head(emit: Build, q: Any, k: Any, v: Any) -> Any:
     """Heads before positions, as a cache has them: their steps depend on the positions."""
     scores = emit(op.multiply(emit(op.matmul(q, emit(op.permute_dims(k, [0, 1, 3, 2])))),

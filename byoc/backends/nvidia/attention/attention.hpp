@@ -120,8 +120,12 @@ class FusedAttention : public Kernel {
       for (int64_t n = 1; n <= kMembers; n *= 2)
         for (int64_t m = kFewest; m <= kPositions; m *= 2)
           shared(device_, name_, limit(a, n, m));
-    } catch (const opinfo::Error&) {
-      return false;  // its own plan raises it again
+    } catch (const opinfo::Error& e) {
+      static std::once_flag once;
+      std::call_once(once, [&] {
+        std::fprintf(stderr, "opinfo: %s; each shape waits for a plan of its own\n", e.what());
+      });
+      return false;
     }
     static auto& all = *new opinfo_regions::Kernels<std::vector<char>, Places>;
     const Capture capture(stream_of(device_));  // memory is allocated

@@ -30,8 +30,8 @@ enum Form {
   kConverted,  // as above, in the other layout: channels first for last, and last for first
   kForms
 };
-// Tensors in the other layout.
-enum Own { kImage, kWeights, kResult, kOwn };
+// Tensors in the other layout. The names are not those of attention_plans.h, which follows.
+enum Own { kOwnImage, kOwnWeights, kOwnResult, kOwned };
 
 class ConvGraphs {
  public:
@@ -62,9 +62,11 @@ class ConvGraphs {
     const bool follows = form <= kWithZeros && !steps_.empty();
     Graph g;
     const View x_view = image(v_.x.extents, last), y_view = image(v_.y.extents, last);
-    const int x = own ? g.own(x_view, kImage) : g.tensor(x_view, v_.x);
-    const int w = own ? g.own(kernel(last), kWeights) : g.tensor(kernel(last), v_.w);
-    const int y = follows ? g.intermediate(y_) : own ? g.own(y_view, kResult) : g.tensor(y_, v_.y);
+    const int x = own ? g.own(x_view, kOwnImage) : g.tensor(x_view, v_.x);
+    const int w = own ? g.own(kernel(last), kOwnWeights) : g.tensor(kernel(last), v_.w);
+    const int y = follows ? g.intermediate(y_)
+                  : own   ? g.own(y_view, kOwnResult)
+                          : g.tensor(y_, v_.y);
     g.convolution(pixels(v_.padding, 0), pixels(v_.strides, 1), pixels(v_.dilation, 1),
                   v_.transposed, x, w, y);
     if (follows) follow(g, form == kWithZeros ? with_zeros(g, y) : y);
@@ -73,11 +75,13 @@ class ConvGraphs {
 
   // The bytes of a tensor in the other layout, which follow those of the others.
   int64_t own_bytes(int tensor) const {
-    const Operand& o = tensor == kImage ? v_.x : tensor == kWeights ? v_.w : v_.y;
+    const Operand& o = tensor == kOwnImage ? v_.x : tensor == kOwnWeights ? v_.w : v_.y;
     const int64_t element = v_.type == CUDNN_DATA_FLOAT ? 4 : 2;
     return (o.count() * element + 255) / 256 * 256;
   }
-  int64_t own_bytes() const { return own_bytes(kImage) + own_bytes(kWeights) + own_bytes(kResult); }
+  int64_t own_bytes() const {
+    return own_bytes(kOwnImage) + own_bytes(kOwnWeights) + own_bytes(kOwnResult);
+  }
 
   // All that the best way depends on, but for the device.
   std::string key() const {

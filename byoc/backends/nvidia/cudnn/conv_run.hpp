@@ -39,7 +39,7 @@ class ConvRunner {
 
   // The plan alone; the tensors that are only in the other layout are whatever `room` holds.
   cudnnStatus_t run_plan(cudnnHandle_t h, const Way& way, void* const* data, char* room) const {
-    void* own[kOwn];
+    void* own[kOwned];
     char* rest = place(way, room, own);
     return way.plan.run(h, way.graph, data, own, rest);
   }
@@ -48,17 +48,17 @@ class ConvRunner {
   cudnnStatus_t run(cudnnHandle_t h, const Way& way, void* const* data, char* room,
                     cudaStream_t stream) const {
     const bool converts = way.form == kConverted;
-    void* own[kOwn];
+    void* own[kOwned];
     char* rest = place(way, room, own);
-    if (converts) kernels_.convert(v_.x.in(data), own[kImage], matrices(v_.x), stream);
+    if (converts) kernels_.convert(v_.x.in(data), own[kOwnImage], matrices(v_.x), stream);
     if (converts && !has_constant_weights())
-      kernels_.convert(v_.w.in(data), own[kWeights], matrices(v_.w), stream);
+      kernels_.convert(v_.w.in(data), own[kOwnWeights], matrices(v_.w), stream);
     const cudnnStatus_t status = way.plan.run(h, way.graph, data, own, rest);
     if (status != CUDNN_STATUS_SUCCESS || way.form < kAlone) return status;
     if (!converts)
       kernels_.finish(epilogue(data, v_.y.in(data)), wide_, stream);
     else
-      kernels_.convert(epilogue(data, own[kResult]), swapped(matrices(v_.y)), stream);
+      kernels_.convert(epilogue(data, own[kOwnResult]), swapped(matrices(v_.y)), stream);
     return status;
   }
 
@@ -67,13 +67,13 @@ class ConvRunner {
 
   // Where tensors in the other layout are; returns the memory behind them.
   char* place(const Way& way, char* room, void** own) const {
-    std::fill_n(own, kOwn, nullptr);
+    std::fill_n(own, kOwned, nullptr);
     if (way.form != kConverted) return room;
-    for (int k = 0; k < kOwn; ++k) {
+    for (int k = 0; k < kOwned; ++k) {
       own[k] = room;
       room += graphs_.own_bytes(k);
     }
-    if (way.weights != nullptr) own[kWeights] = way.weights;
+    if (way.weights != nullptr) own[kOwnWeights] = way.weights;
     return room;
   }
 
@@ -109,7 +109,7 @@ class ConvRunner {
     if (out != nullptr) return out;
     void* made = nullptr;
     cudaStream_t stream = nullptr;
-    check(cudaMalloc(&made, graphs_.own_bytes(kWeights)), "memory of weights");
+    check(cudaMalloc(&made, graphs_.own_bytes(kOwnWeights)), "memory of weights");
     check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
     kernels_.convert(v_.w.fixed, made, matrices(v_.w), stream);
     check(cudaStreamSynchronize(stream), "stream");
