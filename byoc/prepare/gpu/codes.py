@@ -1,6 +1,8 @@
 """Numbers of 8 bits, and the real numbers that a program makes of them before it multiplies.
 
 dequantize(q, s, z), (q - z) * s in float32, permute_dims(…) of one, a constant of whole numbers
+
+TVM's `relax.dequantize` truncates float8 to whole numbers, so only casts of float8 are followed.
 """
 
 from __future__ import annotations
