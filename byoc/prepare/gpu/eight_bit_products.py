@@ -58,6 +58,8 @@ class _Products(relax.PyExprMutator):  # type: ignore[misc]
         call = super().visit_call_(call)
         if not named(call, "relax.matmul") and not named(call, TRANSPOSED_MATMUL):
             return call
+        if _is_written(call):
+            return call
         operands = [codes(a, self.lookup_binding) for a in call.args]
         first, second = operands
         if isinstance(first, str) or isinstance(second, str):
@@ -134,6 +136,12 @@ class _Products(relax.PyExprMutator):  # type: ignore[misc]
 
     def emit(self, expr: Any) -> Any:
         return self.builder_.emit(expr)
+
+
+def _is_written(call: Any) -> bool:
+    """Whether a product is one of 8-bit numbers in rows, as the program has it."""
+    rows = named(call, TRANSPOSED_MATMUL) and [bool(t) for t in call.attrs["transposed"]]
+    return rows == [False, True] and all(str(a.ty.dtype) in ("int8", FLOAT8) for a in call.args)
 
 
 def _last(call: Any) -> Any:
