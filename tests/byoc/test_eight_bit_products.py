@@ -245,7 +245,7 @@ def test_what_is_refused_stays_and_is_named(name: str) -> None:
     mod = module({"": case})
     found, told = _rewritten(mod)
     tvm.ir.assert_structural_equal(found, mod)
-    assert told == [f"1 quantised product is computed in floating point: {reason}"]
+    assert told == [f"1 quantised product is not computed in 8 bits: {reason}"]
 
 
 LEFT: dict[str, tuple[Case, str]] = {

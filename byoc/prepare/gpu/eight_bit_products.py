@@ -38,13 +38,13 @@ LONGEST = 1 << 16
 def eight_bit_products(mod: Any, refuses: Refuses) -> Any:
     """The module with such products; the input is not changed.
 
-    Warns of products of two dequantised operands that stay in floating point.
+    Warns of products of two dequantised operands that stay as they are written.
     """
     writer = _Products(mod, refuses)
     out = mutated(mod, writer)
     for why, count in writer.refused.items():
         subject = "1 quantised product is" if count == 1 else f"{count} quantised products are"
-        warn(f"{subject} computed in floating point: {why}")
+        warn(f"{subject} not computed in 8 bits: {why}")
     return relax.transform.DeadCodeElimination()(out) if writer.count else mod
 
 
