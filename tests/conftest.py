@@ -5,6 +5,9 @@ After each test, the backends that it registered are forgotten.
 TVM's decorators call `inspect.stack`, which looks for the module of each frame that has no file
 in all loaded modules, several thousand. That there is none is said here once.
 
+The process that reads model files is started before a command makes its folder of temporary files.
+Inside, it would end with the command, and a new one takes two seconds.
+
 Garbage is collected once all tests are known: modules are not garbage, and were a quarter of the
 time of collecting tests. From then on they are not looked at again.
 """
@@ -15,7 +18,8 @@ import gc
 import inspect
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -41,10 +45,23 @@ gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """Collect garbage from now on, among what tests make."""
+    """Let commands share a reader. Collect garbage from now on, among what tests make."""
+    command = sys.modules.get("opinfo.cli.run.exit_status")
+    if command is not None:
+        command.scratch = _after_reader(command.scratch)  # type: ignore[attr-defined]
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+def _after_reader(scratch: Callable[[], Any]) -> Callable[[], Any]:
+    def started() -> Any:
+        from opinfo.frontend.process.apart import shared_reader
+
+        shared_reader().start()
+        return scratch()
+
+    return started
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -22,6 +22,7 @@ from tvm.tirx.buffer import is_buffer_var
 
 from opinfo.analysis.support.tvm_compat import TENSOR_LOAD, source_of
 
+from . import tensor_cores
 from .interpret import Undefined
 
 Array = npt.NDArray[Any]
@@ -143,7 +144,7 @@ class _Machine:
     def give(self, memory: _Memory) -> None:
         if memory.scope.startswith("shared"):
             memory.give(self.block, self.blocks)
-        elif memory.scope.startswith("local"):
+        elif memory.scope.startswith(("local", "wmma")):
             memory.give(np.arange(self.count), self.count)
         else:
             memory.give(np.zeros(self.count, np.int64), 1)
@@ -334,6 +335,8 @@ class _Machine:
         self.env[s.var] = self.value(s.value, mask)
 
     def run_Evaluate(self, s: Any, mask: Array) -> None:
+        if tensor_cores.run(self, s.value, mask):
+            return
         name = str(getattr(getattr(s.value, "op", None), "name", ""))
         assert type(s.value).__name__ == "IntImm" or name in (
             "tirx.tvm_storage_sync",

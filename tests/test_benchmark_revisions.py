@@ -10,6 +10,7 @@ import pytest
 import tvm
 
 from benchmarks.overall.revisions import ROOT, WORKER, Pairs, Process, in_pairs, quartiles, report
+from opinfo.analysis.support.files.user_cache import VARIABLE, user_cache
 
 from .layout import nets
 
@@ -52,7 +53,8 @@ def test_the_worker_uses_what_packages_export_only() -> None:
     assert ours == {"opinfo", "opinfo.analysis", "opinfo.layout", "opinfo.byoc", "opinfo.jit"}
 
 
-def test_a_worker_measures_its_own_tree(tmp_path: Path) -> None:
+def test_a_worker_measures_its_own_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, str(user_cache("")))  # oneDNN's runtime is compiled there
     mod = nets.net(nets.residual, (1, 3, 8, 8), legal=False)
     (tmp_path / "small.json").write_text(tvm.ir.save_json(mod))
     process = Process(ROOT, folder=tmp_path)

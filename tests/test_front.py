@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+import weakref
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -19,6 +20,7 @@ from opinfo.byoc import CalibratedMachine, Calibration, Sample, Workload
 from opinfo.byoc.calibration.calibrations import CALIBRATED, in_force, store, this_machine
 from opinfo.byoc.codegen.host import cpu
 from opinfo.byoc.process.spawn import spawn
+from opinfo.front import compiled_model
 from opinfo.front.backend_choice import choose_backends
 from opinfo.front.compiled_model import describe
 from opinfo.jit import Config, Dim, Recording
@@ -162,6 +164,40 @@ def test_sizes_that_will_come_are_called_before(monkeypatch: pytest.MonkeyPatch)
         compiled.warm({})
     with pytest.raises(ValueError, match=r"^run: unknown function other; the model has main$"):
         compiled.warm({"n": 3}, function="other")
+
+
+def test_a_gpu_is_called_twice_with_sizes_that_will_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inputs and results of both calls live, so they are at different addresses; weights stay."""
+    builder = relax.BlockBuilder()
+    x, w = (relax.Var(name, relax.TensorType(shape, "float32"))
+            for name, shape in (("x", (tvm.tirx.Var("n", "int64"), 8)), ("w", (8, 8))))  # fmt: skip
+    with builder.function("main", [x, w]):
+        builder.emit_func_output(builder.emit(relax.op.matmul(x, w)))
+    compiled = opinfo.compile(builder.get(), [])
+    monkeypatch.setattr(compiled_model, "on_gpu", lambda _: True)
+    monkeypatch.setattr(compiled_model, "needed_gpu", lambda _: tvm.cpu())
+    results: list[Any] = []
+    alive: list[bool] = []
+    called: list[tuple[Any, ...]] = []
+
+    class Held:
+        """A result."""
+
+    def main(*values: Any) -> Any:
+        called.append(values)
+        result = Held()
+        alive.append(results[-1]() is not None if results else False)
+        results.append(weakref.ref(result))
+        return result
+
+    compiled.__dict__["_machine"] = {"main": main}
+    compiled.warm({"n": 3}, {"n": 5})
+    shapes = [[v.shape for v in values] for values in called]
+    assert shapes == [[(n, 8), (8, 8)] for n in (3, 3, 5, 5)]
+    for first, second in (called[:2], called[2:]):
+        assert first[1] is second[1]
+        assert first[0] is not second[0]
+    assert alive == [False, True, False, True]
 
 
 def test_a_dimension_with_one_extent_is_bound() -> None:

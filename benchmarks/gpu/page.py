@@ -24,15 +24,15 @@ in several runs, and compiled some fifteen at a time.
 - **in kernels** is the share of a call's time in which a kernel runs.
 - **host, ms** is the time until a call returns, on an idle device; the device works meanwhile.
 
-{device}; torch {torch}, apache-tvm 0.27.
+{devices}; torch {torch}, apache-tvm 0.27. All sides of a row were on the same device.
 """
 #: The last section of the page, which is of another benchmark.
 STREAMS = "## Streams of requests"
 #: Peers by their keys in rows.
 PEERS = {"max-autotune": "/ torch max-autotune", "reduce-overhead": "/ torch reduce-overhead",
          "tvm": "/ TVM"}  # fmt: skip
-COLUMNS = ("apart", "torch apart", "kernels", "moves", "libraries", "in kernels", "host, ms",
-           "compiling, s", "offloaded")  # fmt: skip
+COLUMNS = ("device", "apart", "torch apart", "kernels", "moves", "libraries", "in kernels",
+           "host, ms", "compiling, s", "offloaded")  # fmt: skip
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:
@@ -49,7 +49,8 @@ def write(folder: Path) -> Path:
     """Write the page, and the rows beside it as JSON; return its path."""
     found = rows(folder)
     timed = [r for r in found if "device" in r]
-    head = HEAD.format(device=timed[0]["device"], torch="2.11.0")
+    devices = ", ".join(sorted({r["device"] for r in timed}))
+    head = HEAD.format(devices=devices, torch="2.11.0")
     parts = [head]
     for dtype in sorted({r["dtype"] for r in found}):
         for batch in ("1", "32"):
@@ -102,7 +103,9 @@ def _cells(row: dict[str, Any], peers: Sequence[str]) -> list[str]:
     apart = [f"{row[k]:.0e}" if k in row else "" for k in ("ours_apart", f"{torch}_apart")]
     compiling = f"{row.get('compile_s', 0):.0f}"
     offloaded = row.get("summary", "").partition("\n")[0]
-    return [name, f"{row['ours']:.3g}", *ratios, *apart, *_profile(row), compiling, offloaded]
+    device = row["device"].removeprefix("NVIDIA ").partition(" ")[0]
+    return [name, f"{row['ours']:.3g}", *ratios, device, *apart, *_profile(row), compiling,
+            offloaded]  # fmt: skip
 
 
 def _cell(row: dict[str, Any], peer: str) -> str:

@@ -61,7 +61,9 @@ def main() -> None:
 
 
 def _other_peers(before: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
-    """What an earlier run says of peers that this one did not time, with our time in that run."""
+    """What an earlier run on the same device says of other peers, with our time in that run."""
+    if before.get("device") != row["device"]:
+        return {}
     other = [p for p in (*MODES, "tvm") if p not in row and p in before]
     return {k: v for k, v in before.items() if any(k == p or k.startswith(f"{p}_") for p in other)}
 

@@ -4,8 +4,9 @@
     After:  w = R.nn.group_dequantize(words, scale, …)
             y = R.add(R.matmul(x, R.permute_dims(w)), z)
 
-If a module dequantises by group, a call is raised if opinfo proves all steps of its PrimFunc, and
-these contain a dequantisation by group, or a product whose operands may have permuted axes.
+If a module dequantises by group, or has loops over threads that nobody has scheduled, a call is
+raised if opinfo proves all steps of its PrimFunc, and these contain a dequantisation by group, or a
+product whose operands may have permuted axes.
 Patterns of backends match operators, not chains; TVM fuses again what no backend takes.
 """
 
@@ -37,7 +38,7 @@ PRODUCTS = frozenset({"relax.matmul", "relax.einsum", TRANSPOSED_MATMUL})
 
 def raise_products(mod: Any) -> Any:
     """The module with such calls raised; the input is not changed, and returned if it has none."""
-    if not may_dequantise(mod):
+    if not may_dequantise(mod) and not any(map(_has_threads, mod.functions.values())):
         return mod
     raiser = _Raiser(mod)
     functions = [(g, f) for g, f in mod.functions_items() if isinstance(f, relax.Function)]
@@ -191,6 +192,23 @@ def _is_product(chain: Chain) -> bool:
 def _has_one_result(step: Step) -> bool:
     results = [b for b in step.buffers if isinstance(b, StepResult)]
     return all(b.output == 0 for b in results)
+
+
+def _has_threads(func: Any) -> bool:
+    """Whether a PrimFunc is written for threads, as products with experts are, but not scheduled.
+
+    A CPU has none, and schedules for a GPU expect other loops.
+    """
+    if not isinstance(func, tirx.PrimFunc) or (func.attrs or {}).get("tirx.is_scheduled", False):
+        return False
+    found: list[Any] = []
+
+    def visit(node: Any) -> None:
+        if node.thread_binding is not None:
+            found.append(node)
+
+    tvm_ffi.structural_walk(func.body, (tirx.For, visit))
+    return bool(found)
 
 
 def _has_words(func: Any) -> bool:

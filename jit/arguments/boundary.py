@@ -23,6 +23,7 @@ from .signature import Cache, Signature
 
 #: Exclusive upper bound of extents: TVM stores them as signed 64-bit integers.
 END = 1 << 63
+_CPU = int(tvm_ffi.device("cpu", 0).dlpack_device_type())
 
 
 class ShapeOutOfRange(BoundaryError):
@@ -140,7 +141,7 @@ class Boundary:
             if value(condition, values) == 0:
                 raise self._contradiction(condition, values)
         for indices in self.signature.indices:
-            self._check_elements(indices, out[indices.param])
+            self._check_elements(indices, out[indices.param], values)
         for cache in self.signature.caches:
             self._check_room(cache, out, values)
         if self.strict:
@@ -149,17 +150,36 @@ class Boundary:
                     raise self._out_of_range(name, values[name])
         return out, values
 
-    def _check_elements(self, indices: IndexRange, tensor: Any) -> None:
+    def check_indices(self, args: Sequence[Any]) -> None:
+        """Check the elements of arrays of a CPU that are copied to another device afterwards.
+
+        Raises:
+            BoundaryError: An element is outside of the axis that it indexes.
+        """
+        sizes = self._sizes(args) if self.signature.indices else {}
+        for indices in self.signature.indices:
+            if indices.param < len(args):
+                self._check_elements(indices, args[indices.param], sizes)
+
+    def _sizes(self, args: Sequence[Any]) -> Values:
+        """Return the symbolic extents that stand alone in the shapes of arguments."""
+        return {extent: int(size) for param, arg in zip(self.signature.params, args, strict=False)
+                if param.kind == "tensor" and param.shape is not None
+                for extent, size in zip(param.shape, getattr(arg, "shape", ()), strict=False)
+                if isinstance(extent, str)}  # fmt: skip
+
+    def _check_elements(self, indices: IndexRange, tensor: Any, sizes: Values) -> None:
         """Check that elements are inside the axis that they index; of CPU tensors only.
 
         A copy from another device costs more than a call. Here, a million elements cost 0.2 ms.
         """
-        param = self.signature.params[indices.param]
-        outside = indices.outside(tensor) if param.device == "cpu" else None
-        if outside is not None:
-            raise BoundaryError(f"{self.signature.function}: argument {param.name} has the element "
-                                f"{outside}; they index an axis of {indices.high + 1}, so they "
-                                f"must be {indices.low} to {indices.high}")  # fmt: skip
+        if _on_cpu(tensor) and (outside := indices.outside(tensor, sizes)) is not None:
+            name, (got, low, high) = self.signature.params[indices.param].name, outside
+            raise BoundaryError(f"{self.signature.function}: argument {name} has the element "
+                                f"{got}; as an index, it must be {low} to {high}"
+                                if low <= high else
+                                f"{self.signature.function}: argument {name} has the element "
+                                f"{got}; it indexes an empty axis")  # fmt: skip
 
     def _check_room(self, cache: Cache, args: Sequence[Any], values: Values) -> None:
         """Check that a call writes inside a cache; compiled code trusts the length."""
@@ -185,6 +205,10 @@ class Boundary:
             f"{self.signature.function}: dimension {axis} of argument {param} ({name}) is {got}; "
             f"expected {self.ranges[name]}"
         )
+
+
+def _on_cpu(tensor: Any) -> bool:
+    return hasattr(tensor, "__dlpack_device__") and int(tensor.__dlpack_device__()[0]) == _CPU
 
 
 def _extents_at(args: Any, path: Path) -> Any:

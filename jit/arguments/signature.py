@@ -148,7 +148,7 @@ class Signature:
         told = json.loads(str(attrs[CACHES])) if CACHES in attrs else {"caches": [], "groups": []}
         return cls(function, params, tuple(map(_read_cache, told["caches"])),
                    _read_groups(told["groups"]), conditions_of(func, names),
-                   index_ranges_of(func))  # fmt: skip
+                   index_ranges_of(func, names))  # fmt: skip
 
     def leaves(self) -> Iterator[Param]:
         """Yield the parameters, with tuples replaced by their leaves."""
@@ -171,7 +171,8 @@ class Signature:
                   for g in self.groups]  # fmt: skip
         return {"format": FORMAT, "function": self.function, "params": params, "caches": caches,
                 "groups": groups, "conditions": list(map(listed, self.conditions)),
-                "indices": [[r.param, r.low, r.high] for r in self.indices]}  # fmt: skip
+                "indices": [[r.param, listed(r.low), listed(r.high), r.component]
+                            for r in self.indices]}  # fmt: skip
 
     @classmethod
     def from_json(cls, data: Any) -> Signature:
@@ -183,8 +184,7 @@ class Signature:
             return cls(_text(data["function"]), params, tuple(map(_read_cache, data["caches"])),
                        _read_groups(data["groups"]),
                        tuple(map(read_extent, data.get("conditions", ()))),
-                       tuple(IndexRange(*map(int, r))
-                             for r in data.get("indices", ())))  # fmt: skip
+                       tuple(map(_read_range, data.get("indices", ()))))  # fmt: skip
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"not a signature: {type(error).__name__}: {error}") from error
 
@@ -252,6 +252,12 @@ def _read(data: Mapping[str, Any]) -> Param:
 def _read_cache(data: Any) -> Cache:
     param, field, axis, count, group = data
     return Cache(int(param), int(field), int(axis), read_extent(count), int(group))
+
+
+def _read_range(data: Any) -> IndexRange:
+    param, low, high, *component = data
+    return IndexRange(int(param), read_extent(low), read_extent(high),
+                      *(None if c is None else int(c) for c in component))  # fmt: skip
 
 
 def _read_groups(data: Any) -> tuple[CacheGroup, ...]:

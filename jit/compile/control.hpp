@@ -1,5 +1,8 @@
-// Controls of a library's sites, for `jit.runtime.library`; `sites`, `kSites` and `kTable` are
-// generated.
+// Controls of a library's sites, for `jit.runtime.library`. It follows site.hpp.
+#include <dlfcn.h>
+#include <pthread.h>
+#include <tvm/ffi/string.h>
+
 namespace opinfo_jit {
 namespace {
 

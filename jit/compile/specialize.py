@@ -41,7 +41,7 @@ from ..runtime.library_table import FORMAT
 from ..schedule import schedule
 from ..schedule.nest.inlined_lets import inlined_lets
 from ..tune.schedule_database import OpenDatabase
-from .call_site_code import SiteCode, source
+from .call_site_code import NAMES, SiteCode, runtime, table
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def specialize_shapes(
         module.update_func(module.get_global_var(name), func)
     if called:
         module = _Writer(module, called).written()
-    module = attached(module, [_code(mod, called, outcomes, settings, target)])
+    module = attached(module, _codes(mod, called, outcomes, settings, target))
     return Specialized(module, tuple(outcomes.values()))
 
 
@@ -226,10 +226,10 @@ def _ahead(
     return rooted(result.func), replace(outcome, why=result.summary)
 
 
-def _code(
+def _codes(
     mod: Any, called: list[CallSite], outcomes: Mapping[str, SpecializedFunction], settings: Config,
     target: Any,
-) -> Code:  # fmt: skip
+) -> list[Code]:  # fmt: skip
     """Return the call sites in C++, with the description that the library embeds."""
     sites = [_about(s, outcomes[s.function].strategy, settings) for s in called]
     functions = {s.function: tvm.ir.save_json(mod[s.function]) for s in called}
@@ -242,7 +242,9 @@ def _code(
     codes = [SiteCode(symbol(k), site.function,
                       tuple((d.param, -1 if d.axis is None else d.axis) for d in site.symbols))
              for k, site in enumerate(called)]  # fmt: skip
-    return Code(source(codes, about), ("opinfo_jit_about", *(c.symbol for c in codes)))
+    whole, own = NAMES
+    symbols = (own, *(c.symbol for c in codes))
+    return [Code(runtime(), (whole,)), Code(table(codes, about), symbols)]
 
 
 def _check_stores(mod: Any) -> None:

@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 
+from opinfo.byoc.backends.nvidia.cudnn.conv_epilogue import source
 from opinfo.byoc.backends.nvidia.cudnn.cudnn import HEADERS
 from opinfo.byoc.backends.nvidia.libraries.source import library_headers
 
-from .nvidia_library import stub_library
+from .nvidia_library import host_kernels, stub_library
 
-#: Three regions: relu(x * w) of 1x1 convolutions over rows of 5, 6 and again 5 pixels. Functions
-#: return how many plans were run, and `planned` how many were built.
+#: Three regions: relu(x * w) of 1x1 convolutions over rows of 5, 6 and again 5 pixels, two of any
+#: batch, and one of any number of pixels. Functions return how many plans were run, and `planned`
+#: how many were built.
 HARNESS = """
 template <int pixels>
 std::unique_ptr<Kernel> region(const Context& c) {
@@ -27,7 +29,7 @@ std::unique_ptr<Kernel> region(const Context& c) {
   v.x = c.tensor(0);
   v.w = c.tensor(1);
   v.y = c.tensor(2);
-  v.activation = CUDNN_POINTWISE_RELU_FWD;
+  v.activation = kRelu;
   return convolution(c, v);
 }
 template <int pixels>
@@ -35,6 +37,13 @@ const int64_t spec[] = {4, kDLFloat, 32, 1, 3, 1, pixels, 4, kDLFloat, 32, 4, 3,
                         4, kDLFloat, 32, 1, 4, 1, pixels};
 static Function regions[] = {{"a", region<5>, 3, spec<5>}, {"b", region<6>, 3, spec<6>},
                              {"c", region<5>, 3, spec<5>}};
+template <int pixels>
+const int64_t any_batch[] = {4, kDLFloat, 32, -1, 3, 1, pixels, 4, kDLFloat, 32, 4, 3, 1, 1,
+                             4, kDLFloat, 32, -1, 4, 1, pixels};
+const int64_t any_size[] = {4, kDLFloat, 32, -1, 3, 1, -1, 4, kDLFloat, 32, 4, 3, 1, 1,
+                            4, kDLFloat, 32, -1, 4, 1, -1};
+static Function symbolic[] = {{"d", region<5>, 3, any_batch<5>}, {"e", region<6>, 3, any_batch<6>},
+                              {"f", region<0>, 3, any_size}};
 
 template <typename Work>
 int counted(Work work) {
@@ -46,18 +55,41 @@ int counted(Work work) {
   }
   return stub::executed;
 }
+extern "C" void kernels(const char* path) {
+  static DLTensor image{};
+  image.data = const_cast<char*>(path);
+  constants().push_back(std::make_unique<Constant>(&image));
+}
 extern "C" int planned() { return stub::planned; }
 extern "C" int runs(int most_operations) { return stub::most_operations = most_operations; }
 extern "C" int check(int k) { return counted([&] { regions[k].check(0); }); }
-extern "C" int first_call() { return counted([&] { before_kernels()(0, false); }); }
+extern "C" int first_call() { return counted([&] { before_kernels()(0, false, 0); }); }
+// x and w are ones, so y is 3.
+extern "C" int call(int k, int64_t batch, int64_t pixels) {
+  std::vector<float> x(batch * 3 * pixels, 1.0f), w(12, 1.0f), y(batch * 4 * pixels);
+  int64_t shapes[][4] = {{batch, 3, 1, pixels}, {4, 3, 1, 1}, {batch, 4, 1, pixels}};
+  float* data[] = {x.data(), w.data(), y.data()};
+  DLTensor tensors[3];
+  TVMFFIAny args[3], result;
+  for (int n = 0; n < 3; ++n) {
+    tensors[n] = {data[n], {kDLCPU, 0}, 4, {kDLFloat, 32, 1}, shapes[n], nullptr, 0};
+    args[n] = TVMFFIAny{};
+    args[n].type_index = kTVMFFIDLTensorPtr;
+    args[n].v_ptr = &tensors[n];
+  }
+  const int ran = counted([&] {
+    if (symbolic[k].safe_call(args, 3, &result) != 0) throw std::runtime_error("it raised");
+  });
+  return std::all_of(y.begin(), y.end(), [](float v) { return v == 3.0f; }) ? ran : -2;
+}
 extern "C" int prepare_alone(int k) { return counted([&] { regions[k].prepare(0); }); }
 """
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    text = library_headers("opinfo.byoc.backends.nvidia.cudnn", *HEADERS)
-    return stub_library(tmp_path_factory.mktemp("checks") / "checks.so", text + HARNESS)
+    headers = library_headers("opinfo.byoc.backends.nvidia.cudnn", *HEADERS)
+    return stub_library(tmp_path_factory.mktemp("checks") / "checks.so", headers + HARNESS)
 
 
 @pytest.fixture
@@ -70,7 +102,9 @@ def process(library: Path, folder: Path) -> Any:
     """The library with memory of its own, as another process has it."""
     copy = folder / f"{len(os.listdir(folder))}.so"
     shutil.copy(library, copy)
-    return ctypes.CDLL(str(copy))
+    loaded = ctypes.CDLL(str(copy))
+    loaded.kernels(host_kernels(source("float32")))
+    return loaded
 
 
 def test_what_is_kept_is_not_built_when_a_library_is_checked(
@@ -137,6 +171,31 @@ def test_a_record_that_cannot_be_taken_is_found_by_the_call(
     assert loaded.planned() > 1
     record.write_text(f"{key}\n7 2 0 end\n")  # no form has the number 7
     assert process(library, tmp_path).check(0) > 0
+
+
+def test_a_new_batch_builds_the_plans_of_all_regions_at_once(
+    library: Path, records: Path, tmp_path: Path
+) -> None:
+    """One plan for each: nothing is timed while the call waits."""
+
+    def call(k: int, batch: int, pixels: int) -> int:
+        assert loaded.call(k, ctypes.c_int64(batch), ctypes.c_int64(pixels)) == 1
+        return int(loaded.planned())
+
+    loaded = process(library, tmp_path)
+    assert [call(0, 2, 5), call(1, 2, 6), call(0, 2, 5)] == [2, 0, 0]
+    assert [call(1, 3, 6), call(0, 3, 5)] == [2, 0]
+    assert not records.exists()
+
+
+def test_a_region_of_other_sizes_builds_its_plan(
+    library: Path, records: Path, tmp_path: Path
+) -> None:
+    loaded = process(library, tmp_path)
+    loaded.first_call()  # what is static has its plans
+    for batch, pixels, planned in ((2, 5, 1), (2, 7, 1), (2, 5, 0)):
+        assert loaded.call(2, ctypes.c_int64(batch), ctypes.c_int64(pixels)) == 1
+        assert loaded.planned() == planned
 
 
 def test_a_region_without_a_kernel_is_still_found(

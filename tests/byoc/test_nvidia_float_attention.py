@@ -6,13 +6,9 @@ The kernel is compiled for the host, where the threads of a block are fibers.
 from __future__ import annotations
 
 import functools
-import hashlib
-import os
 import re
-import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,7 +26,8 @@ from opinfo.byoc.dispatching.dispatch import dispatch
 from opinfo.byoc.prepare.prepare import prepare
 
 from .nvidia_attention_cases import Array, Build, attended, causal, heads, merged
-from .test_nvidia import OPTIONS, STUB
+from .nvidia_library import driver, host_kernels
+from .test_nvidia import OPTIONS
 
 nn, op = relax.op.nn, relax.op
 INF = float("inf")
@@ -124,37 +121,20 @@ CASES = {
 
 
 @pytest.fixture(scope="module", autouse=True)
-def libraries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def libraries() -> Iterator[None]:
     """Kernels are compiled for the host, and launched by a driver there."""
-    folder = tmp_path_factory.mktemp("libraries")
-
-    def compiled(source: str) -> bytes:
-        name = hashlib.sha256(source.encode()).hexdigest()[:16]
-        (folder / f"{name}.cu").write_text(source)
-        words = ("-Wno-unknown-pragmas", f'-DKERNEL="{folder / name}.cu"')
-        built("emulated_kernel.cpp", folder / f"{name}.so", *words)
-        return f"{folder / name}.so\0".encode()
-
-    built("libcuda.cpp", folder / "libcuda.so")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attention32, "compiled", compiled)
+        patch.setattr(attention32, "compiled", host_kernels)
         patch.setattr(attention32, "image", functools.cache(attention32.image.__wrapped__))
-        patch.setenv("OPINFO_TEST_LIBCUDA", str(folder / "libcuda.so"))
         yield
-
-
-def built(source: str, to: Path, *words: str) -> None:
-    command = ["g++", "-O1", "-std=c++17", "-shared", "-fPIC", *words, str(STUB / source), "-ldl"]
-    subprocess.run([*command, "-o", str(to)], check=True)
 
 
 def on_stub() -> Backend:
     """The backend over the stub's headers, and its driver."""
-    driver = f'-DOPINFO_LIBCUDA="{os.environ["OPINFO_TEST_LIBCUDA"]}"'
 
     def convert(regions: Any) -> Code:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(cudnn, "options", lambda *_: (*OPTIONS, driver))
+            patch.setattr(cudnn, "options", lambda *_: (*OPTIONS, driver()))
             return find("cudnn").convert(regions)
 
     return replace(find("cudnn"), available=lambda: None, convert=convert)

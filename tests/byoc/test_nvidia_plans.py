@@ -11,23 +11,30 @@ from typing import Any
 import numpy as np
 import pytest
 
+from opinfo.byoc.backends.nvidia.cudnn.conv_epilogue import source
 from opinfo.byoc.backends.nvidia.cudnn.cudnn import HEADERS
 from opinfo.byoc.backends.nvidia.libraries.source import library_headers
 
-from .nvidia_library import stub_library
+from .nvidia_library import host_kernels, stub_library
 
 #: relu(x * w + b) of a 1x1 convolution over rows of pixels; returns how many plans were run.
 HARNESS = """
-extern "C" void filters(float time, float error) {
-  stub::filter_time = time;
-  stub::filter_error = error;
+extern "C" void times(float fused, float first, float last, float unnamed, float knob) {
+  stub::knob_time = knob;
+  stub::fused_time = fused;
+  stub::first_time = first;
+  stub::last_time = last;
+  stub::unnamed_time = unnamed;
 }
-extern "C" void names_from(int engine) { stub::first_named = engine; }
-extern "C" int run(int64_t pixels, int fuses, int without_residual, int elementwise, int captured,
+extern "C" void kernels(const char* path) {
+  static DLTensor image{};
+  image.data = const_cast<char*>(path);
+  constants().push_back(std::make_unique<Constant>(&image));
+}
+extern "C" int run(int64_t pixels, int fuses, int without_residual, int captured,
                    int most_operations, float* x, float* w, float* b, float* y) {
   stub::fuses = fuses;
   stub::fuses_without = without_residual;
-  stub::elementwise = elementwise;
   stub::captured = captured;
   stub::executed = 0;
   void* data[] = {x, w, b, y};
@@ -40,7 +47,7 @@ extern "C" int run(int64_t pixels, int fuses, int without_residual, int elementw
   v.w = c.tensor(1);
   v.bias = c.tensor(2);
   v.y = c.tensor(3);
-  v.activation = CUDNN_POINTWISE_RELU_FWD;
+  v.activation = kRelu;
   int executed = -1;
   try {
     const auto kernel = convolution(c, v);
@@ -56,12 +63,14 @@ extern "C" int run(int64_t pixels, int fuses, int without_residual, int elementw
   return executed;
 }
 """
+#: The compiled kernels for float32, as a path.
+KERNELS = host_kernels(source("float32"))
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    text = library_headers("opinfo.byoc.backends.nvidia.cudnn", *HEADERS)
-    return stub_library(tmp_path_factory.mktemp("plans") / "plans.so", text + HARNESS)
+    headers = library_headers("opinfo.byoc.backends.nvidia.cudnn", *HEADERS)
+    return stub_library(tmp_path_factory.mktemp("plans") / "plans.so", headers + HARNESS)
 
 
 @pytest.fixture
@@ -75,7 +84,9 @@ def process(library: Path, folder: Path) -> Any:
     folder.mkdir(exist_ok=True)
     copy = folder / f"{len(os.listdir(folder))}.so"
     shutil.copy(library, copy)
-    return ctypes.CDLL(str(copy))
+    loaded = ctypes.CDLL(str(copy))
+    loaded.kernels(KERNELS)
+    return loaded
 
 
 def run(loaded: Any, *ways: int, pixels: int = 5, most_operations: int = 99) -> int:
@@ -93,28 +104,55 @@ def run(loaded: Any, *ways: int, pixels: int = 5, most_operations: int = 99) -> 
     return executed
 
 
-#: Whether engines fuse, also without a residual, and take elementwise graphs: the expected form.
-FORMS = {(1, 1, 1): "0", (1, 0, 1): "1", (0, 0, 1): "2", (0, 0, 0): "3"}
+#: Whether engines fuse, also without a residual: the expected form.
+FORMS = {(1, 1): "0", (1, 0): "1", (0, 0): "2"}
 
 
 @pytest.mark.parametrize("ways", FORMS)
-def test_what_no_engine_fuses_is_split(
-    ways: tuple[int, int, int], library: Path, cache: Path, tmp_path: Path
+def test_what_no_engine_fuses_is_a_kernel_of_our_own(
+    ways: tuple[int, int], library: Path, cache: Path, tmp_path: Path
 ) -> None:
     assert run(process(library, tmp_path / "so"), *ways, 0) > 0
-    (record,) = cache.iterdir()
-    key, choice = record.read_text().splitlines()
+    key, choice = chosen(cache)
     assert choice.split()[0] == FORMS[ways] and choice.endswith(" end")
     assert "sm_90 x1 cudnn 91900" in key and "w,4,3,1,1" in key
     # The stub's engines 0 and 1 have Winograd and tensor cores; all take the same time.
     assert choice.split()[1] == "2"
 
 
+def chosen(cache: Path) -> list[str]:
+    """The key of the only record, and the choice: form, engine, knobs."""
+    (record,) = cache.iterdir()
+    return record.read_text().splitlines()
+
+
+#: Times of fused graphs, and of a convolution alone in its layout, in the other one, by an engine
+#: that heuristics do not name, and relative to these with such a knob: the start of the record,
+#: which has the form, the engine, the number of knobs, the kind and the value of each.
+TIMES = {(2, 1, 2, 2, 1): "2 2 1 0 7", (2, 2, 1, 2, 1): "3 2 1 0 7", (2, 2, 2, 1, 1): "2 3 0",
+         (1, 2, 2, 2, 1): "0 2 1 0 7", (2, 2, 2, 3, 0.4): "2 2 1 0 4",
+         (2, 3, 2, 4, 0.4): "3 2 1 0 4", (2, 4, 4, 2, 0.4): "2 3 1 0 4"}  # fmt: skip
+
+
+@pytest.mark.parametrize("times", TIMES)
+def test_the_fastest_form_is_taken(
+    times: tuple[float, float, float, float, float], library: Path, cache: Path, tmp_path: Path
+) -> None:
+    loaded = process(library, tmp_path / "so")
+    loaded.times(*map(ctypes.c_float, times))
+    try:
+        assert run(loaded, 1, 1, 0) > 0
+    finally:
+        loaded.times(*map(ctypes.c_float, (1, 1, 1, 1, 1)))  # all copies of the library share them
+    assert chosen(cache)[1] == f"{TIMES[times]} end"
+    assert run(process(library, tmp_path / "so"), 1, 1, 0) == 0  # another process takes it again
+
+
 def test_a_choice_is_kept_for_other_processes(library: Path, cache: Path, tmp_path: Path) -> None:
     first = process(library, tmp_path / "so")
-    assert run(first, 1, 1, 1, 0) > 0 and run(first, 1, 1, 1, 0) == 0
-    assert run(process(library, tmp_path / "so"), 1, 1, 1, 0) == 0
-    assert run(first, 1, 1, 1, 0, pixels=6) > 0
+    assert run(first, 1, 1, 0) > 0 and run(first, 1, 1, 0) == 0
+    assert run(process(library, tmp_path / "so"), 1, 1, 0) == 0
+    assert run(first, 1, 1, 0, pixels=6) > 0
     assert len(list(cache.iterdir())) == 2
 
 
@@ -122,11 +160,11 @@ def test_a_choice_is_kept_for_other_processes(library: Path, cache: Path, tmp_pa
 def test_a_damaged_file_is_said_and_made_again(
     text: str, library: Path, cache: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(process(library, tmp_path / "so"), 1, 1, 1, 0) > 0
+    assert run(process(library, tmp_path / "so"), 1, 1, 0) > 0
     (record,) = cache.iterdir()
     good = record.read_text()
     record.write_text(text)
-    assert run(process(library, tmp_path / "so"), 1, 1, 1, 0) > 0
+    assert run(process(library, tmp_path / "so"), 1, 1, 0) > 0
     assert f"{record} is damaged; cuDNN's engines are timed again" in capfd.readouterr().err
     assert record.read_text() == good
 
@@ -134,21 +172,21 @@ def test_a_damaged_file_is_said_and_made_again(
 def test_a_record_of_another_convolution_or_engine_is_not_taken(
     library: Path, cache: Path, tmp_path: Path
 ) -> None:
-    assert run(process(library, tmp_path / "so"), 1, 1, 1, 0) > 0
+    assert run(process(library, tmp_path / "so"), 1, 1, 0) > 0
     (record,) = cache.iterdir()
     key, choice = record.read_text().splitlines()
     for text in (f"{key} of old\n{choice}\n", f"{key}\n0 9 0 end\n", f"{key}\n0 1 0 end\n"):
         record.write_text(text)
-        assert run(process(library, tmp_path / "so"), 1, 1, 1, 0) > 0
+        assert run(process(library, tmp_path / "so"), 1, 1, 0) > 0
         assert record.read_text() == f"{key}\n{choice}\n"
 
 
 def test_a_folder_that_others_can_write_to_is_not_read(
     library: Path, cache: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(process(library, tmp_path / "so"), 1, 1, 1, 0) > 0
+    assert run(process(library, tmp_path / "so"), 1, 1, 0) > 0
     cache.chmod(0o777)
-    assert run(process(library, tmp_path / "so"), 1, 1, 1, 0) > 0
+    assert run(process(library, tmp_path / "so"), 1, 1, 0) > 0
     assert "can be written by other users" in capfd.readouterr().err
 
 
@@ -156,10 +194,10 @@ def test_regions_with_the_same_convolution_share_what_is_chosen(
     library: Path, cache: Path, tmp_path: Path
 ) -> None:
     loaded = process(library, tmp_path / "so")
-    assert run(loaded, 1, 1, 1, 0) > 0
+    assert run(loaded, 1, 1, 0) > 0
     for record in cache.iterdir():
         record.unlink()
-    assert run(loaded, 1, 1, 1, 0) == 0 and not list(cache.iterdir())
+    assert run(loaded, 1, 1, 0) == 0 and not list(cache.iterdir())
 
 
 def test_so_many_plans_are_timed(
@@ -169,10 +207,11 @@ def test_so_many_plans_are_timed(
     for plans in ("1", "2", "none"):
         monkeypatch.setenv("OPINFO_CUDNN_PLANS", plans)
         monkeypatch.setenv("OPINFO_CACHE", str(tmp_path / plans))
-        # The stub has three configurations for float32 and one with Winograd, for the fused graph
-        # and for the convolution alone. That takes as long: the graph after it is not planned.
-        timed.append(run(process(library, tmp_path / "so"), 1, 0, 1, 0))
-    assert timed == [8, 12, 16]
+        # The stub names three configurations of the engine that is allowed. A convolution alone has
+        # one more engine, in either layout, and three other values of a knob of both. Each is run
+        # twice, then the best of three forms.
+        timed.append(run(process(library, tmp_path / "so"), 1, 0, 0))
+    assert timed == [2 * (n + 2 * (n + 1 + 2 * 3) + 3) for n in (1, 2, 3)]
 
 
 def test_after_the_time_is_spent_the_first_plan_is_taken_and_not_kept(
@@ -187,7 +226,7 @@ def test_after_the_time_is_spent_the_first_plan_is_taken_and_not_kept(
 def test_nothing_is_timed_while_a_graph_is_captured(
     library: Path, cache: Path, tmp_path: Path
 ) -> None:
-    assert run(process(library, tmp_path / "so"), 1, 1, 1, 7) == 0
+    assert run(process(library, tmp_path / "so"), 1, 1, 7) == 0
     assert not cache.exists()
 
 
@@ -195,68 +234,15 @@ def test_a_plan_that_is_refused_when_it_is_run_is_replaced(
     library: Path, cache: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     first = process(library, tmp_path / "so")
-    assert run(first, 1, 1, 1, 0, most_operations=1) > 0
+    assert run(first, 1, 1, 0, most_operations=1) > 0
     told = capfd.readouterr().err
     assert told.count("opinfo: conv: cuDNN does not run the engine that was chosen") == 1
     (record,) = cache.iterdir()
     assert record.read_text().splitlines()[1].startswith("2 ")
-    assert run(first, 1, 1, 1, 0, most_operations=1) == 0
-    assert run(process(library, tmp_path / "so"), 1, 1, 1, 0, most_operations=1) == 0
+    assert run(first, 1, 1, 0, most_operations=1) == 0
+    assert run(process(library, tmp_path / "so"), 1, 1, 0, most_operations=1) == 0
     assert not capfd.readouterr().err
 
 
 def test_a_convolution_that_no_plan_runs_raises(library: Path, cache: Path, tmp_path: Path) -> None:
-    assert run(process(library, tmp_path / "so"), 1, 1, 1, 0, most_operations=0) == -1
-
-
-def filtering(library: Path, folder: Path, time: float, error: float) -> Any:
-    """A process in which the engine with Winograd takes this time, and errs so much."""
-    loaded = process(library, folder)
-    loaded.filters(ctypes.c_float(time), ctypes.c_float(error))
-    return loaded
-
-
-def chosen_engine(cache: Path) -> str:
-    """The engine of the only record."""
-    (record,) = cache.iterdir()
-    return record.read_text().splitlines()[1].split()[1]
-
-
-@pytest.mark.parametrize(
-    ("time", "error", "engine"),
-    [(0.5, 0.0, "0"), (0.5, 1e-5, "0"), (0.5, 3e-5, "2"), (0.5, float("nan"), "2"), (0.97, 0, "2")],
-)
-def test_winograd_is_taken_if_it_is_faster_and_as_accurate_as_it_has_to_be(
-    time: float, error: float, engine: str, library: Path, cache: Path, tmp_path: Path
-) -> None:
-    assert run(filtering(library, tmp_path / "so", time, error), 1, 1, 1, 0) > 0
-    assert chosen_engine(cache) == engine
-    assert run(process(library, tmp_path / "so"), 1, 1, 1, 0) == 0  # another process takes it again
-
-
-def test_engines_that_heuristics_do_not_name_are_found(
-    library: Path, cache: Path, tmp_path: Path
-) -> None:
-    loaded = filtering(library, tmp_path / "so", 0.5, 0.0)
-    loaded.names_from(1)
-    assert run(loaded, 0, 0, 1, 0) > 0 and chosen_engine(cache) == "0"
-
-
-def test_winograd_is_not_taken_without_a_plan_to_compare_it_with(
-    library: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPINFO_CUDNN_SECONDS", "0")
-    loaded = filtering(library, tmp_path / "so", 0.5, 1.0)  # `run` compares the result
-    assert run(loaded, 1, 1, 1, 0) == 0
-    assert run(loaded, 1, 1, 1, 7, pixels=6) == 0
-
-
-def test_winograd_can_be_excluded(
-    library: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert run(filtering(library, tmp_path / "so", 0.5, 0.0), 1, 1, 1, 0) > 0
-    (record,) = cache.iterdir()
-    monkeypatch.setenv("OPINFO_CUDNN_WINOGRAD", "0")
-    assert run(filtering(library, tmp_path / "so", 0.5, 0.0), 1, 1, 1, 0) > 0
-    record.unlink()  # a record of its own was written
-    assert chosen_engine(cache) == "2"
+    assert run(process(library, tmp_path / "so"), 1, 1, 0, most_operations=0) == -1

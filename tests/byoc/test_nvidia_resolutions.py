@@ -68,6 +68,7 @@ def built(network: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Co
     torch.export.save(program, folder / "model.pt2")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPINFO_CACHE", str(folder))
+        patch.setenv("OPINFO_CUBLASLT_ROWS", "32")
         patch.setattr(attention, "missing", lambda: None)
         mod = opinfo.load(folder / "model.pt2")
         yield compile_module(mod, [on_stub("cudnn"), on_stub("cublaslt")])

@@ -45,6 +45,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPINFO_CACHE", str(folder))
+        patch.setenv("OPINFO_CUBLASLT_ROWS", "8")
         yield folder
 
 
@@ -154,11 +155,11 @@ def test_heads_before_positions_have_plans_of_their_own(
         assert capfd.readouterr().err.count("stub: a plan of attention") == 1
 
 
-def test_products_measure_few_algorithms_while_a_request_waits() -> None:
+def test_products_with_weights_and_of_batches_are_right_for_every_shape() -> None:
     built = compile_module(module(_products, ((B, S, WIDTH),)), [on_stub("cublaslt")], plan=False)
     assert len(built.dispatched.taken) == 2
     main = built.machine()["main"]
-    for shape in ((2, 5, WIDTH), (1, 9, WIDTH)):
+    for shape in ((2, 5, WIDTH), (1, 9, WIDTH), (1, 3, WIDTH), (1, 1, WIDTH)):
         x = np.random.default_rng(2).standard_normal(shape).astype("float16")
         rng = np.random.default_rng(7)
         weights, bias = (rng.standard_normal(s).astype("float16") / 8 for s in ((WIDTH, 24), 24))

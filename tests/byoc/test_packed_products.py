@@ -148,9 +148,10 @@ def test_tiles_divide_the_columns() -> None:
     for rows in (1, 2, 8):
         for columns in (1, 3, 6, 4096, 28672, 128256):
             for vectors in (1, 8, 33, 128, 448, 2048):
-                tile = tile_of(rows, columns, vectors)
-                assert columns % (tile.columns * tile.lines) == 0
-                assert tile.splits * tile.lines <= 16 and tile.columns * rows <= 32
+                for bits in (4, 8):
+                    tile = tile_of(rows, columns, vectors, bits)
+                    assert columns % (tile.columns * tile.lines) == 0
+                    assert tile.splits * tile.lines <= 16 and tile.columns * rows <= 32
 
 
 def net(rows: int, along: int = 1, twice: bool = False) -> Any:

@@ -63,13 +63,19 @@ def operators() -> Iterator[None]:
         tvm.ir.Op.get(added).reset_attr("FLegalize")
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The cache of a reader who tries all pages, who has not calibrated the machine."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture
-def folder(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(models: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working directory of a page, with the models in it."""
     for path in models.iterdir():
         (tmp_path / path.name).symlink_to(path)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("OPINFO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("OPINFO_CACHE", str(cache))
     return tmp_path
 
 

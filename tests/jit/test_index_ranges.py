@@ -14,6 +14,7 @@ import opinfo
 from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
 from opinfo.frontend.formats.from_onnx import from_model
 from opinfo.jit.arguments.argument_checks import BoundaryError
+from opinfo.jit.arguments.boundary import Boundary
 from opinfo.jit.arguments.index_ranges import IndexRange
 from opinfo.jit.arguments.signature import Signature
 from tests.onnx_import.against_runtime import floats, model
@@ -42,8 +43,7 @@ def test_an_index_outside_of_a_table_is_refused(op: str) -> None:
     for k in (-101, 100, 2_000_000_000):
         ids = np.zeros(shape, "int64")
         ids[1, 2] = k
-        message = (rf"^main: argument i has the element {k}; they index an axis of 100, so they "
-                   "must be -100 to 99$")  # fmt: skip
+        message = f"^main: argument i has the element {k}; as an index, it must be -100 to 99$"
         with pytest.raises(BoundaryError, match=message):
             compiled.run(ids)
 
@@ -76,4 +76,89 @@ def test_the_smaller_of_two_tables_counts() -> None:
                 R.output(z)
             return z
 
-    assert Signature.of(Module["main"]).indices == (IndexRange(0, 0, 4),)
+    signature = Signature.of(Module["main"])
+    assert signature.indices == (IndexRange(0, 0, 4), IndexRange(3, 0, ("-", "m", 1)))
+    assert Signature.from_json(signature.to_json()) == signature
+
+
+def nd(op: str, reduction: str = "none") -> Any:
+    """Return a module that reads or writes points of a table at an input."""
+    inputs: dict[str, Any] = {"x": (["a", 4], "float32"), "i": (["n", 2], "int64")}
+    if op == "GatherND":
+        node = helper.make_node(op, ["x", "i"], ["y"])
+    else:
+        node = helper.make_node(op, ["x", "i", "u"], ["y"], reduction=reduction)
+        inputs["u"] = (["n"], "float32")
+    return from_model(model([node], inputs), {})
+
+
+@pytest.mark.parametrize("reduction", ["none", "add"])
+def test_points_outside_of_a_tensor_are_refused(reduction: str) -> None:
+    gather = opinfo.compile(nd("GatherND"), [])
+    scatter = opinfo.compile(nd("ScatterND", reduction), [])
+    x = floats(3, 4)
+    fit = np.array([[0, 0], [-1, 3], [2, -4]])
+    np.testing.assert_array_equal(gather.run(x, fit), x[tuple(fit.T)])
+    values = floats(3)
+    expected = x.copy()
+    for at, value in zip(map(tuple, fit), values, strict=True):
+        expected[at] = value + (expected[at] if reduction == "add" else 0)
+    np.testing.assert_array_equal(scatter.run(x, fit, values), expected)
+    for at, got, axis in (((0, 4), 4, 4), ((3, 0), 3, 3), ((-4, 0), -4, 3), ((0, -5), -5, 4)):
+        points = fit.copy()
+        points[1] = at
+        message = (
+            rf"argument i has the element {got}; as an index, it must be -{axis} to {axis - 1}$"
+        )
+        with pytest.raises(BoundaryError, match=message):
+            gather.run(x, points)
+        with pytest.raises(BoundaryError, match=message):
+            scatter.run(x, points, values)
+
+
+@pytest.mark.parametrize("reduction", ["none", "add", "max"])
+def test_scattered_elements_outside_are_refused(reduction: str) -> None:
+    node = helper.make_node("ScatterElements", ["x", "i", "u"], ["y"], axis=1, reduction=reduction)
+    inputs: Any = {"x": (["a", "b"], "float32"), "i": (["a", "k"], "int64"),
+                   "u": (["a", "k"], "float32")}  # fmt: skip
+    compiled = opinfo.compile(from_model(model([node], inputs), {}), [])
+    x, updates, index = floats(2, 3), floats(2, 2), np.array([[0, -1], [-3, 2]])
+    expected = x.copy()
+    join: Any = {"none": lambda a, b: b, "add": np.add, "max": np.maximum}[reduction]
+    for i in range(2):
+        for j in range(2):
+            expected[i, index[i, j]] = join(expected[i, index[i, j]], updates[i, j])
+    np.testing.assert_array_equal(compiled.run(x, index, updates), expected)
+    for k in (3, -4):
+        with pytest.raises(BoundaryError, match=f"has the element {k}; as an index"):
+            compiled.run(x, np.full((2, 2), k), updates)
+
+
+def test_elements_of_an_empty_axis() -> None:
+    node = helper.make_node("Gather", ["x", "i"], ["y"])
+    mod = from_model(model([node], {"x": (["a", 4], "float32"), "i": (["n"], "int64")}), {})
+    compiled = opinfo.compile(mod, [])
+    assert compiled.run(floats(0, 4), np.zeros(0, "int64")).shape == (0, 4)
+    with pytest.raises(BoundaryError, match="has the element 0; it indexes an empty axis"):
+        compiled.run(floats(0, 4), np.zeros(1, "int64"))
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_fewer_elements_than_the_data_has_are_scattered_in_place(axis: int) -> None:
+    node = helper.make_node("ScatterElements", ["x", "i", "u"], ["y"], axis=axis)
+    inputs = {"x": ([3, 3, 3], "float32"), "i": ([2, 2, 2], "int64"), "u": ([2, 2, 2], "float32")}
+    compiled = opinfo.compile(from_model(model([node], inputs), {}), [])
+    x, updates = floats(3, 3, 3), floats(2, 2, 2)
+    index = np.stack([np.full((2, 2), 2), np.full((2, 2), -3)], axis)
+    expected = x.copy()
+    for at in np.ndindex(2, 2, 2):
+        expected[tuple(index[at] if k == axis else at[k] for k in range(3))] = updates[at]
+    np.testing.assert_array_equal(compiled.run(x, index, updates), expected)
+
+
+def test_arrays_are_checked_before_they_are_copied_to_a_gpu() -> None:
+    check = Boundary(Signature.of(nd("GatherND")["main"]))
+    x = floats(3, 4)
+    check.check_indices([x, np.array([[2, -4]])])
+    with pytest.raises(BoundaryError, match="has the element 3; as an index, it must be -3 to 2"):
+        check.check_indices([x, np.array([[3, 0]])])

@@ -86,6 +86,7 @@ def child(code: str, *words: str) -> subprocess.Popen[str]:
     """A process with ``store``, ``KEYS`` and what else tests use."""
     head = """
         import errno, os, resource, signal, sys, time, warnings
+        sys.modules["torch"] = None  # TVM would import it
         from opinfo.jit.store.store import KernelStore
         from tests.jit.kernels import KEYS, library, stored
         store = KernelStore(sys.argv[1])

@@ -26,6 +26,8 @@ from ...codegen.memory import UPPER, planning, unbounded
 from ...codegen.partition import attached
 from ...matching.named_sizes import with_named_sizes
 from ...prepare.raise_ops import raise_ops
+from .experts.expert_kernel import expert_scheduled
+from .experts.fuse_experts import fuse_experts
 from .graphs.graph_code import graph_code
 from .graphs.whole_call import BY_SHAPE
 from .graphs.whole_calls import with_whole_calls
@@ -79,7 +81,7 @@ def compiled(
         mod = tvm.transform.Sequential(first)(mod)
     # Scheduled reshapes are kernels to TVM, and not views.
     views = relax.transform.RewriteDataflowReshape()
-    fused = fuse_rows(fuse_packed(fuse(turn_products(mod))))
+    fused = fuse_rows(fuse_experts(fuse_packed(fuse(turn_products(mod)))))
     fused = split_reductions(with_constant_layouts(fused))
     lowered = scheduled(views(fused), target)
     lowered = captured_by_shape(unbounded(lowered))
@@ -175,7 +177,7 @@ def _scheduled(func: Any, target: Any) -> Any:
     TVM's rules for products go before a product by single threads, its other rules after it.
     """
     func = with_valid_names(func)
-    own = packed_scheduled(func) or gpu_scheduled(func)
+    own = expert_scheduled(func) or packed_scheduled(func) or gpu_scheduled(func)
     if own:
         return with_fast_functions(own)
     ordered = in_order(func)

@@ -219,6 +219,14 @@ def first(node: Node) -> Sequence[Op]:
     return operands(node)[:1]
 
 
+def even(node: Node) -> str | None:
+    """The zero point is even: a reorder of oneDNN adds it to halves before it rounds to even."""
+    zero = elements(node, 2)
+    if zero is None or not np.any(zero.astype("int64") % 2):
+        return None
+    return f"the zero point is {int(zero.ravel()[0])}, expected an even one"
+
+
 POST = PatternStep(FOLLOWS, (in_between,), 0, LONGEST, residual)
 INTO = maybe(QUANTIZE, per_tensor)
 
@@ -235,7 +243,7 @@ QUANTISED = (
     Pattern("add_int8", one("relax.add", both, takes=operands), POST, one(QUANTIZE, per_tensor)),
     Pattern("max_pool_int8", POOL),
     Pattern("concat_int8", one("relax.concat", small, parts)),
-    Pattern("requantize", one(QUANTIZE, requantized, per_tensor, takes=first)),
+    Pattern("requantize", one(QUANTIZE, requantized, per_tensor, even, takes=first)),
     Pattern("dequantize", one(DEQUANTIZE, per_tensor, not_constant)),
-    Pattern("quantize", one(QUANTIZE, per_tensor)),
+    Pattern("quantize", one(QUANTIZE, per_tensor, even)),
 )

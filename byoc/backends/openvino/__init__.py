@@ -32,6 +32,7 @@ WANTS = {"relax.nn.conv2d": ("NCHW", "OIHW")}
 WITHOUT = ("relax.topk", "relax.argsort", QUANTIZED_LSTM)
 #: Beyond the integers of 32 bits.
 LARGEST = 2.0**31
+ODD = "the zero point may be odd, to which OpenVINO adds halves before it rounds to even"
 
 
 def alone(node: Node) -> str | None:
@@ -88,9 +89,14 @@ def exact(node: Node) -> str | None:
     name = node.info.name
     if name in ("relax.topk", "relax.argsort", "relax.sort"):
         return f"{name} leaves the order of equal elements open in OpenVINO"
-    if name in ("relax.quantize", "relax.add") and not _even_point(node):
-        return "the zero point may be odd, to which OpenVINO adds halves before it rounds to even"
-    return None if name == "relax.matmul" else single(node)
+    if name == "relax.add" and not _even_point(node):
+        return ODD
+    return None if name == "relax.matmul" else halves(node) or single(node)
+
+
+def halves(node: Node) -> str | None:
+    """Halves are quantised as in TVM: OpenVINO adds the zero point before it rounds to even."""
+    return ODD if node.info.name == "relax.quantize" and not _even_point(node) else None
 
 
 def _even_point(node: Node) -> bool:
@@ -121,7 +127,7 @@ def channels_first(node: Node) -> str | None:
     return None
 
 
-NETWORK = network(single, narrow, alone, channels_first, without=WITHOUT)
+NETWORK = network(single, narrow, alone, channels_first, halves, without=WITHOUT)
 
 OPENVINO = Backend(
     "openvino", (), convert, available, WANTS, cost, version, coarse=(NETWORK,),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -86,7 +86,8 @@ class Compiled:
         if function not in self.signatures:
             names = ", ".join(self.signatures)
             raise ValueError(f"run: unknown function {function}; the model has {names}")
-        if on_gpu(self.target):  # TVM checks arguments on a GPU
+        if on_gpu(self.target):  # TVM checks arguments on a GPU, all but elements
+            self._boundaries[function].check_indices(inputs)
             values = [_on(self._device, x) for x in inputs]
         else:
             values, _ = self._boundaries[function](inputs)
@@ -96,7 +97,7 @@ class Compiled:
     def warm(self, *sizes: Mapping[str, int], function: str = "main") -> None:
         """Call a function with zeros at sizes that will come, so that no later call of them waits.
 
-        On a GPU, the first call of a shape makes kernels' plans and a CUDA graph.
+        On a GPU, the first call of a shape makes the plans of kernels, the second one a CUDA graph.
 
         Args:
             sizes: Mappings from the symbolic dimensions to sizes, ``{"n": 8, "m": 128}``.
@@ -107,9 +108,28 @@ class Compiled:
             ValueError: The model has no such function, a size is missing or does not fit, or a
                 parameter is not a tensor.
         """
+        params = self.signatures[function].params if function in self.signatures else ()
         for given in sizes:
-            params = self.signatures[function].params if function in self.signatures else ()
-            self.run(*(_zeros(param, given) for param in params), function=function)
+            zeros = [_zeros(param, given) for param in params]
+            if function in self.signatures and on_gpu(self.target):
+                self._capture(function, zeros)
+            else:
+                self.run(*zeros, function=function)
+
+    def _capture(self, function: str, zeros: Sequence[Array]) -> None:
+        """Call a function twice, with symbolic inputs and with results at other addresses.
+
+        The graph of the second call then copies what is at other addresses again, so it is for any.
+        """
+        params = self.signatures[function].params
+        first = [_on(self._device, x) for x in zeros]
+        second = [x if _is_sized(param) else _on(self._device, zero)
+                  for x, zero, param in zip(first, zeros, params, strict=True)]  # fmt: skip
+        with self._alone:
+            held = self._machine[function](*first)
+            self._machine[function](*second)
+            self._device.sync()
+            del held  # it had its memory until here
 
     def export(self, path: str | Path) -> None:
         """Write the library; it loads in any process that has the TVM runtime.
@@ -189,6 +209,11 @@ def _zeros(param: Param, sizes: Mapping[str, int]) -> Array:
     if shape is None or param.dtype is None or None in shape:
         raise ValueError(f"warm: {param}: expected a tensor whose shape follows from {dict(sizes)}")
     return np.zeros([n or 0 for n in shape], param.dtype)
+
+
+def _is_sized(param: Param) -> bool:
+    """Return whether all extents of a tensor are known, as those of weights are."""
+    return param.shape is not None and all(isinstance(extent, int) for extent in param.shape)
 
 
 def _on(device: Any, array: Any) -> Any:

@@ -18,6 +18,7 @@ from ..byoc.dispatching.choice.plan_file import DispatchPlan
 from ..byoc.dispatching.dispatch_request import Options
 from ..byoc.measure import Measure
 from ..frontend.source_file import source_of
+from ..jit.arguments.index_checks import checked_indices
 from ..jit.arguments.signature import Signature
 from ..jit.config.strategy import Config, Dim, Strategy
 from ..layout.search.constraints import Desired
@@ -94,6 +95,8 @@ def compile(
         measure.check()
     mod, config = configured(mod, shapes)
     signatures = _signatures(mod)
+    if not on_gpu(tvm_target):
+        mod = checked_indices(mod)
     if config is None:
         shared = SharedWork(mod)
         few_bits = shared.prepare.few_bits

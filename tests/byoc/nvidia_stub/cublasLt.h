@@ -49,6 +49,33 @@ struct cublasLtMatmulHeuristicResult_t {
   size_t workspaceSize;
 };
 
+// For tests: how often algorithms were named, what was run last, the largest alignment that they need, the
+// number of rows up to which algorithm 0 is the faster one, and an algorithm that is refused elsewhere.
+namespace stub {
+inline int products_named = 0, product_ran = -1, product_alignment = 16, product_refused = -1;
+inline int64_t product_rows = 1 << 20;
+}
+enum cublasLtMatmulAlgoCapAttributes_t {
+  CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_A_BYTES, CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_B_BYTES,
+  CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_C_BYTES, CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_D_BYTES
+};
+inline size_t cublasLtGetVersion() { return 130100; }
+inline cublasStatus_t cublasLtMatmulAlgoCapGetAttribute(const cublasLtMatmulAlgo_t*,
+                                                        cublasLtMatmulAlgoCapAttributes_t,
+                                                        void* value, size_t bytes, size_t* written) {
+  const uint32_t least = static_cast<uint32_t>(stub::product_alignment);
+  std::memcpy(value, &least, *written = bytes);
+  return CUBLAS_STATUS_SUCCESS;
+}
+inline cublasStatus_t cublasLtMatmulAlgoCheck(
+    cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+    cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, const cublasLtMatmulAlgo_t* algo,
+    cublasLtMatmulHeuristicResult_t* result) {
+  result->workspaceSize = 64;
+  return algo->name < 0 || algo->name > 1 || algo->name == stub::product_refused
+             ? CUBLAS_STATUS_NOT_SUPPORTED
+             : CUBLAS_STATUS_SUCCESS;
+}
 inline const char* cublasLtGetStatusString(cublasStatus_t) { return "not supported (stub)"; }
 inline cublasStatus_t cublasLtCreate(cublasLtHandle_t* h) {
   *h = new int(0);
@@ -112,15 +139,15 @@ inline bool stub_eight_bits(const cublasLtMatmulDescOpaque_t& d,
 // The shapes of op(A), op(B) and D have to fit: (m, k), (k, n), (m, n).
 inline cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     cublasLtHandle_t, cublasLtMatmulDesc_t d, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
-    cublasLtMatrixLayout_t, cublasLtMatrixLayout_t out, cublasLtMatmulPreference_t, int,
+    cublasLtMatrixLayout_t, cublasLtMatrixLayout_t out, cublasLtMatmulPreference_t, int most,
     cublasLtMatmulHeuristicResult_t* best, int* found) {
+  ++stub::products_named;
   const int64_t m = d->a ? a->cols : a->rows, k = d->a ? a->rows : a->cols;
   const int64_t n = d->b ? b->rows : b->cols, l = d->b ? b->cols : b->rows;
   const bool fits = m == out->rows && n == out->cols && k == l && a->batch == out->batch &&
                     b->batch == out->batch && a->type == b->type && stub_eight_bits(*d, *a, *out);
-  *found = fits ? 2 : 0;
-  best[0].workspaceSize = best[1].workspaceSize = 64;
-  best[0].algo.name = 0, best[1].algo.name = 1;
+  *found = fits ? most < 2 ? most : 2 : 0;
+  for (int k = 0; k < *found; ++k) best[k].workspaceSize = 64, best[k].algo.name = k;
   return fits ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 inline void stub_matmul(const cublasLtMatmulDescOpaque_t& d, float scale, const void* A,
@@ -157,7 +184,9 @@ inline cublasStatus_t cublasLtMatmul(
     cublasLtHandle_t, cublasLtMatmulDesc_t d, const void* alpha, const void* A,
     cublasLtMatrixLayout_t a, const void* B, cublasLtMatrixLayout_t b, const void* beta,
     const void* C, cublasLtMatrixLayout_t c, void* D, cublasLtMatrixLayout_t out,
-    const cublasLtMatmulAlgo_t*, void*, size_t, cudaStream_t stream) {
+    const cublasLtMatmulAlgo_t* algo, void*, size_t, cudaStream_t stream) {
+  stub::product_ran = algo->name;
+  stub::elapsed = (algo->name == 0) == (out->cols <= stub::product_rows) ? 0.5f : 1.0f;
   if (d->compute == CUBLAS_COMPUTE_32I &&
       (*static_cast<const int32_t*>(alpha) != 1 || *static_cast<const int32_t*>(beta) != 0))
     return CUBLAS_STATUS_INVALID_VALUE;

@@ -12,7 +12,8 @@ enum cudnnBackendDescriptorType_t {
   CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
   CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
   CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR,
-  CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, CUDNN_BACKEND_TENSOR_DESCRIPTOR
+  CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, CUDNN_BACKEND_TENSOR_DESCRIPTOR,
+  CUDNN_BACKEND_KNOB_INFO_DESCRIPTOR
 };
 enum cudnnBackendAttributeType_t {
   CUDNN_TYPE_HANDLE, CUDNN_TYPE_DATA_TYPE, CUDNN_TYPE_BOOLEAN, CUDNN_TYPE_INT64, CUDNN_TYPE_FLOAT,
@@ -58,7 +59,9 @@ enum cudnnBackendAttributeName_t {
   CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS,
   CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_ATTR_VARIANT_PACK_WORKSPACE,
   CUDNN_ATTR_ENGINE_OPERATION_GRAPH, CUDNN_ATTR_ENGINE_GLOBAL_INDEX,
-  CUDNN_ATTR_ENGINE_NUMERICAL_NOTE
+  CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_ATTR_ENGINE_KNOB_INFO, CUDNN_ATTR_KNOB_INFO_TYPE,
+  CUDNN_ATTR_KNOB_INFO_MINIMUM_VALUE, CUDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE,
+  CUDNN_ATTR_KNOB_INFO_STRIDE
 };
 
 struct stubDescriptor;
@@ -91,13 +94,14 @@ struct stubDescriptor {
 namespace stub {
 inline bool fuses = true;          // a convolution with others
 inline bool fuses_without = true;  // also where no residual is added
-inline bool elementwise = true;    // graphs without a convolution
 inline int most_operations = 99;   // that a plan with a convolution runs
 inline std::atomic<int> executed{0};
 inline std::atomic<int> planned{0};
 inline int first_named = 0;        // the first engine that heuristics name
-inline float filter_time = 1.0f;   // of the engine with Winograd, relative to the others
-inline float filter_error = 0.0f;  // of its results, relative to their value
+// Milliseconds: of graphs with several operations, of a convolution alone by layout, of one by an engine
+// that heuristics do not name, and relative to these with a knob that they do not name.
+inline float fused_time = 1.0f, first_time = 1.0f, last_time = 1.0f, unnamed_time = 1.0f,
+             knob_time = 1.0f;
 constexpr int64_t refused_channels = 13;  // no engine has so many
 }  // namespace stub
 
@@ -113,7 +117,11 @@ inline cudnnBackendAttributeType_t stub_attribute_type(cudnnBackendAttributeName
     case CUDNN_ATTR_ENGINEHEUR_MODE: return CUDNN_TYPE_HEUR_MODE;
     case CUDNN_ATTR_EXECUTION_PLAN_HANDLE:
     case CUDNN_ATTR_OPERATIONGRAPH_HANDLE: return CUDNN_TYPE_HANDLE;
-    case CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE: return CUDNN_TYPE_KNOB_TYPE;
+    case CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE:
+    case CUDNN_ATTR_KNOB_INFO_TYPE: return CUDNN_TYPE_KNOB_TYPE;
+    case CUDNN_ATTR_KNOB_INFO_MINIMUM_VALUE:
+    case CUDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE:
+    case CUDNN_ATTR_KNOB_INFO_STRIDE: return CUDNN_TYPE_INT64;
     case CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA:
     case CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA:
     case CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA:
@@ -188,7 +196,7 @@ inline bool stub_is_convolution(const stubDescriptor& op) {
 }
 inline bool stub_taken(const stubDescriptor& graph) {
   const auto ops = stub_ops(graph);
-  if (!stub_is_convolution(*ops[0])) return stub::elementwise;
+  if (!stub_is_convolution(*ops[0])) return false;
   if (ops[0]->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR &&
       ops[0]->at(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W)
               .all<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS)[0] == stub::refused_channels)
@@ -240,8 +248,7 @@ void stub_products(const stubTensor& image, const stubTensor& w, const stubTenso
   });
 }
 
-// The results are multiplied by a factor.
-inline void stub_convolve(const stubDescriptor& op, stubMemory& memory, float factor) {
+inline void stub_convolve(const stubDescriptor& op, stubMemory& memory) {
   const bool back = op.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR;
   auto [X, x] = memory.of(op.at(back ? CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX
                                      : CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X));
@@ -262,7 +269,7 @@ inline void stub_convolve(const stubDescriptor& op, stubMemory& memory, float fa
                                    stub::read(weights, weight, weight_type);
   });
   for (int64_t k = 0; k < count; ++k)
-    stub::write(back ? X : Y, k, to.type, factor * sums[k]);
+    stub::write(back ? X : Y, k, to.type, sums[k]);
 }
 
 inline float stub_pointwise(const stubDescriptor& mode, float x, float b) {
@@ -332,15 +339,15 @@ inline cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t raw) {
   if (d->type == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR && !stub_taken(*d))
     status = CUDNN_STATUS_NOT_SUPPORTED;
   if (d->type == CUDNN_BACKEND_ENGINE_DESCRIPTOR &&
-      d->one<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX) > 2)
+      d->one<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX) > 3)
     status = CUDNN_STATUS_NOT_SUPPORTED;
   if (d->type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) ++stub::planned;
   d->finalized = status == CUDNN_STATUS_SUCCESS;
   return status;
 }
 
-// Engines 0, 1, 2 of every graph: with Winograd, with tensor cores, with neither. All have a knob,
-// of which the last one is proposed with three values.
+// Engines 0 to 3 of every graph: with Winograd, with tensor cores, with neither, with neither. The
+// first three have a knob, of which the last one is proposed with three values.
 inline cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t raw,
                                               cudnnBackendAttributeName_t name,
                                               cudnnBackendAttributeType_t type, int64_t most,
@@ -382,9 +389,22 @@ inline cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t raw,
     auto* notes = static_cast<cudnnBackendNumericalNote_t*>(out);
     notes[0] = CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP;
     notes[1] = number == 0 ? CUDNN_NUMERICAL_NOTE_WINOGRAD : CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
-    *count = number == 2 ? 1 : 2;
+    *count = number >= 2 ? 1 : 2;
+  } else if (name == CUDNN_ATTR_ENGINE_KNOB_INFO) {  // one knob: 2, 4 or 6
+    const int64_t values[] = {2, 6, 2};
+    const cudnnBackendAttributeName_t names[] = {CUDNN_ATTR_KNOB_INFO_MINIMUM_VALUE,
+                                                 CUDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE,
+                                                 CUDNN_ATTR_KNOB_INFO_STRIDE};
+    const auto kind = CUDNN_KNOB_TYPE_SPLIT_K;
+    for (int k = 0; k < 3; ++k) {
+      const char* v = reinterpret_cast<const char*>(&values[k]);
+      filled(0)->values[names[k]].assign(v, v + 8);
+    }
+    const char* k = reinterpret_cast<const char*>(&kind);
+    filled(0)->values[CUDNN_ATTR_KNOB_INFO_TYPE].assign(k, k + 4);
+    *count = 1;
   } else if (name == CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT) {
-    *static_cast<int64_t*>(out) = 3;
+    *static_cast<int64_t*>(out) = 4;
     *count = 1;
   } else if (name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE) {
     *static_cast<int64_t*>(out) = 64;
@@ -398,6 +418,17 @@ inline cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t raw,
   return CUDNN_STATUS_SUCCESS;
 }
 
+inline float stub_time(const std::vector<const stubDescriptor*>& operations, int64_t engine) {
+  if (operations.size() > 1) return stub::fused_time;
+  if (engine == 3) return stub::unnamed_time;
+  const stubDescriptor& op = *operations[0];
+  const bool back = op.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR;
+  const auto steps = op.at(back ? CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY
+                                : CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X)
+                         .all<int64_t>(CUDNN_ATTR_TENSOR_STRIDES);
+  return steps[1] == 1 ? stub::last_time : stub::first_time;
+}
+
 inline cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t raw_plan,
                                          cudnnBackendDescriptor_t raw_pack) {
   const auto& plan = *static_cast<stubDescriptor*>(raw_plan);
@@ -409,9 +440,11 @@ inline cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t
   if (static_cast<int>(operations.size()) > stub::most_operations &&
       stub_is_convolution(*operations[0]))
     return CUDNN_STATUS_NOT_SUPPORTED;
-  const bool filters = engine.one<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX) == 0 &&
-                       stub_is_convolution(*operations[0]);
-  stub::elapsed = filters ? stub::filter_time : 1.0f;
+  stub::elapsed = stub_time(operations, engine.one<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX));
+  const auto knobs = plan.at(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)
+                         .all<const stubDescriptor*>(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES);
+  if (!knobs.empty() && knobs[0]->one<int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE) == 4)
+    stub::elapsed *= stub::knob_time;
   if (stub::recording) return CUDNN_STATUS_SUCCESS;
   const auto ids = pack.all<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
   const auto addresses = pack.all<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
@@ -419,7 +452,6 @@ inline cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t
   for (size_t k = 0; k < ids.size(); ++k) memory.given[ids[k]] = addresses[k];
   ++stub::executed;
   for (const stubDescriptor* op : operations)
-    stub_is_convolution(*op) ? stub_convolve(*op, memory, filters ? 1.0f + stub::filter_error : 1.0f)
-                             : stub_map(*op, memory);
+    stub_is_convolution(*op) ? stub_convolve(*op, memory) : stub_map(*op, memory);
   return CUDNN_STATUS_SUCCESS;
 }

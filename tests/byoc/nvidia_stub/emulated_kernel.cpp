@@ -1,14 +1,17 @@
-// attention32.cu on the host: a block's threads are fibers, which change at each barrier. KERNEL is
-// the file with its source.
+// Kernels on the host: a block's threads are fibers, which change at each barrier. KERNEL is the file
+// with their source, which ends with EMULATED_KERNEL(name, type of the argument) for each of them.
 #include <ucontext.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <cstring>
 #include <limits>
 #include <vector>
 
 using std::min;
 
+#define EMULATED
 #define __device__
 #define __global__
 #define __shared__
@@ -17,6 +20,7 @@ using std::min;
 #define __syncwarp() emulated::wait()
 #define __shfl_xor_sync(mask, x, k) emulated::exchange(x, k)
 #define __int_as_float(bits) std::numeric_limits<float>::infinity()
+#define __umulhi(a, b) static_cast<unsigned>(static_cast<uint64_t>(a) * (b) >> 32)
 
 struct float4 {
   float x, y, z, w;
@@ -49,22 +53,33 @@ inline float exchange(float x, int k) {
   wait();
   return other;
 }
-}  // namespace emulated
-
-#include KERNEL
-
-static Attention32 argument;
-static void run() {
-  attention32(argument);
-  emulated::done[emulated::current] = true;
-  setcontext(&emulated::scheduler);
+// Halves as bits, by the number of their format: 1 is float16, 2 bfloat16.
+inline float wide(unsigned short x, int format) {
+  if (format == 1) {
+    _Float16 half;
+    std::memcpy(&half, &x, 2);
+    return static_cast<float>(half);
+  }
+  const uint32_t bits = static_cast<uint32_t>(x) << 16;
+  float y;
+  std::memcpy(&y, &bits, 4);
+  return y;
+}
+inline unsigned short narrow(float x, int format) {
+  unsigned short y;
+  if (format == 1) {
+    const _Float16 half = static_cast<_Float16>(x);
+    std::memcpy(&y, &half, 2);
+    return y;
+  }
+  uint32_t bits;
+  std::memcpy(&bits, &x, 4);
+  return static_cast<unsigned short>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 
-extern "C" int launch(unsigned blocks, unsigned y, unsigned z, unsigned threads,
-                      unsigned bytes, void** arguments) {
-  using namespace emulated;
+inline int launch(void (*thread)(), unsigned blocks, unsigned y, unsigned z, unsigned threads,
+                  unsigned bytes) {
   if (y != 1 || z != 1 || threads != kThreads || bytes > sizeof(room)) return 1;
-  argument = *static_cast<Attention32*>(arguments[0]);
   for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x) {
     // What a block leaves behind must not be read by the next one.
     std::fill_n(reinterpret_cast<float*>(room), bytes / 4, std::nanf(""));
@@ -73,7 +88,7 @@ extern "C" int launch(unsigned blocks, unsigned y, unsigned z, unsigned threads,
       getcontext(&fibers[k]);
       fibers[k].uc_stack.ss_sp = &stacks[k * kStack];
       fibers[k].uc_stack.ss_size = kStack;
-      makecontext(&fibers[k], run, 0);
+      makecontext(&fibers[k], thread, 0);
     }
     while (!std::all_of(done, done + kThreads, [](bool d) { return d; }))
       for (current = 0; current < kThreads; ++current)
@@ -84,3 +99,23 @@ extern "C" int launch(unsigned blocks, unsigned y, unsigned z, unsigned threads,
   }
   return 0;
 }
+
+inline void end() {
+  done[current] = true;
+  setcontext(&scheduler);
+}
+}  // namespace emulated
+
+#define EMULATED_KERNEL(name, Argument)                                                        \
+  static Argument name##_argument;                                                             \
+  static void name##_thread() {                                                                \
+    name(name##_argument);                                                                     \
+    emulated::end();                                                                           \
+  }                                                                                            \
+  extern "C" int launch_##name(unsigned blocks, unsigned y, unsigned z, unsigned threads,      \
+                               unsigned bytes, void** arguments) {                             \
+    name##_argument = *static_cast<Argument*>(arguments[0]);                                   \
+    return emulated::launch(name##_thread, blocks, y, z, threads, bytes);                      \
+  }
+
+#include KERNEL

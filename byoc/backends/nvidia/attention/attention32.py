@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
@@ -18,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from ....backend.region import Array, Region, Tensor
-from ....codegen.loading.cuda_device import cuda_device
 from ....patterns.pattern import Node, Pattern
 from ...common.attention_pattern import MOST, AttentionRules
 from ...common.attention_region import (
@@ -35,8 +33,7 @@ from ...common.moved_axes import MOVES
 from ...common.region_source import number
 from ..libraries.dtypes import HALVES
 from ..libraries.source import GpuFunction
-from ..nvrtc.exact_math import exact_math
-from ..nvrtc.kernel_headers import kernel_headers
+from ..nvrtc.kernel_image import compiled
 from .sdpa_masks import corner, elements_of
 from .sdpa_region import COPIED
 
@@ -49,8 +46,6 @@ ALIGNED, BATCHES = 4, 3
 ROWS, THREADS, KEYS = (8, 4, 2), 8, 64
 #: Blocks that keep a device busy, and the shared memory that two of them have on all devices.
 BLOCKS, SHARED = 132, 96 << 10
-#: The architecture whose code later devices take, too.
-OLDEST = 80
 
 
 @dataclass(frozen=True)
@@ -223,7 +218,7 @@ def body(frame: GpuFunction) -> tuple[list[str], list[str]]:
     kernel = image(call.head, rows, call.shift is not None, len(call.sources) > 3)
     missing = BATCHES - len(found.extents)
     extents = [1] * missing + list(found.extents)
-    lines = ["FloatAttention a;", f"a.image = {_number_of(kernel, frame)};",
+    lines = ["FloatAttention a;", f"a.image = {frame.image(kernel)};",
              f"a.bytes = {shared(call.head, rows)};", f"a.blocks = {call.blocks(rows)};",
              f"a.arguments.scale = {number(call.scale)};",
              f"a.arguments.second = {extents[1]}, a.arguments.third = {extents[2]};",
@@ -244,13 +239,6 @@ def body(frame: GpuFunction) -> tuple[list[str], list[str]]:
 ROUNDS = "queries are scaled before their products, sums of the softmax are in another order"
 
 
-def _number_of(kernel: Array, frame: GpuFunction) -> int:
-    """The number of the constant that is a kernel: regions with the same one share it."""
-    arrays = frame.constants.arrays
-    known = next((k for k, array in enumerate(arrays) if array is kernel), None)
-    return frame.constants.add(kernel) if known is None else known
-
-
 @functools.lru_cache(maxsize=32)
 def image(head: int, rows: int, causal: bool, masked: bool) -> Array:
     """The compiled kernel, as bytes that CUDA's driver loads.
@@ -263,19 +251,6 @@ def image(head: int, rows: int, causal: bool, masked: bool) -> Array:
     return np.frombuffer(
         compiled(defined + text("attention32.h") + text("attention32.cu")), "uint8"
     )
-
-
-def compiled(source: str) -> bytes:
-    """CUDA C++ as code of this machine's GPU; without one, as PTX for all later ones."""
-    from tvm.support import nvcc
-
-    device = cuda_device()
-    kind, arch = "ptx", f"compute_{OLDEST}"
-    if device.exist:
-        kind, arch = "cubin", f"sm_{device.compute_version.replace('.', '')}"
-    compiler = os.environ.get("TVM_CUDA_COMPILE_MODE", "nvrtc").lower()  # as for TVM's kernels
-    with exact_math(), kernel_headers():
-        return bytes(nvcc.compile_cuda(source, kind, arch, compiler=compiler))
 
 
 def text(name: str) -> str:

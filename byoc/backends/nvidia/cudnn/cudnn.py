@@ -22,17 +22,20 @@ from ..attention.attention_object import attention_source
 from ..libraries.estimated_cost import conversion, cost
 from ..libraries.locate import CUDART, CUDNN, available, options
 from ..libraries.source import GpuFunction, joined_source, library_headers
+from .conv_epilogue import image
 from .conv_patterns import kernel_layout, patterns
 
-HEADERS = ("cudnn_graph.hpp", "cudnn_records.hpp", "cudnn_plans.hpp", "cudnn_winograd.hpp",
+HEADERS = ("epilogue.h", "epilogue.hpp", "cudnn_graph.hpp", "cudnn_records.hpp", "cudnn_plans.hpp",
+           "cudnn_shared.hpp", "conv.hpp", "conv_run.hpp", "conv_choice.hpp",
            "cudnn.hpp")  # fmt: skip
-ACTIVATIONS = {"relax.nn.relu": "RELU", "relax.nn.relu6": "RELU", "relax.clip": "RELU",
-               "relax.sigmoid": "SIGMOID", "relax.tanh": "TANH",
-               "relax.nn.silu": "SWISH"}  # fmt: skip
+ACTIVATIONS = {"relax.nn.relu": "kRelu", "relax.nn.relu6": "kRelu", "relax.clip": "kRelu",
+               "relax.sigmoid": "kSigmoid", "relax.tanh": "kTanh",
+               "relax.nn.silu": "kSilu"}  # fmt: skip
 DTYPES = {"float32": "CUDNN_DATA_FLOAT", "float16": "CUDNN_DATA_HALF",
           "bfloat16": "CUDNN_DATA_BFLOAT16"}  # fmt: skip
 LIBRARIES = (CUDNN, CUDART)
-FILTERING = "it may be computed by Winograd's minimal filtering, within 2e-5 of the largest result"
+ROUNDS = "products of {} are added in float32, rounded at the end"
+EARLIER = "or also before what follows them, if that is a kernel of its own"
 
 
 def source(
@@ -94,20 +97,12 @@ def _body(frame: GpuFunction) -> tuple[list[str], list[str]]:
             f"v.dilation = {{{ints(attrs['dilation'])}}};",
             f"v.padding = {{{ints(attrs['padding'][:rank])}}};", f"v.groups = {attrs['groups']};",
             f"v.x = {frame.view(operand)};", f"v.w = {_weights(frame, weight, folded, data)};",
-            f"v.y = {frame.view(region.result)};"]  # fmt: skip
-    body += _after(frame, folded)
-    return [*body, "return convolution(c, v);"], _rounding(call, weight, data) + folded.rounds
-
-
-def _rounding(call: Call, weight: Tensor, data: str) -> list[str]:
-    """How the convolution rounds otherwise than as products that are added in its dtype."""
-    if weight.dtype != "float32":
-        return [f"products of {weight.dtype} are added in float32, rounded at the end"]
-    kernel = str(call.attrs["kernel_layout"])
-    window = [e for e, axis in zip(weight.shape, kernel, strict=True) if axis not in "OI"]
-    attrs = call.attrs
-    moves = set(map(int, (*attrs["strides"], *attrs["dilation"], attrs["groups"])))
-    return [FILTERING] * (len(data) == 4 and moves == {1} and set(window) != {1})
+            f"v.y = {frame.view(region.result)};",
+            f"v.kernels = {frame.image(image(weight.dtype))};"]  # fmt: skip
+    after = _after(frame, folded)
+    rounds = [ROUNDS.format(weight.dtype), *[EARLIER] * bool(after)]
+    rounds = folded.rounds if weight.dtype == "float32" else rounds + folded.rounds
+    return [*body, *after, "return convolution(c, v);"], rounds
 
 
 def _cpp(value: bool) -> str:
@@ -198,7 +193,7 @@ def _is_call(tensor: Tensor) -> bool:
 def _activation(frame: GpuFunction, call: Call) -> list[str]:
     if call.op == HARD_SWISH:
         return _hard_swish(frame, float(call.attrs["alpha"]), float(call.attrs["beta"]))
-    body = [f"v.activation = CUDNN_POINTWISE_{ACTIVATIONS[call.op]}_FWD;"]
+    body = [f"v.activation = {ACTIVATIONS[call.op]};"]
     if call.op in ("relax.nn.relu6", "relax.clip"):
         limit = 6.0 if call.op == "relax.nn.relu6" else float(call.attrs["max"])
         body.append(f"v.limit = {number(limit)};")

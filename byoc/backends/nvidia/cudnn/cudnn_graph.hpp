@@ -134,21 +134,24 @@ struct Step {
   bool gated = false;  // the other tensor is what the gate before it was computed from
 };
 
-// The memory of a tensor in a call: an operand, or the scratch room of the region.
+// The memory of a tensor: an operand of the call, or one of the region's own.
 struct Bound {
   int64_t id;
   Operand operand;
-  void* in(void* const* data, void* scratch) const { return operand ? operand.in(data) : scratch; }
+  int own;
+  void* in(void* const* data, void* const* owned) const {
+    return operand ? operand.in(data) : owned[own];
+  }
 };
 
 class Graph {
  public:
-  int tensor(const View& view, const Operand& operand) {
+  int tensor(const View& view, const Operand& operand, int own = 0) {
     const int id = describe(view, view.type, false);
-    bound_.push_back({id + 1, operand});
+    bound_.push_back({id + 1, operand, own});
     return id;
   }
-  int scratch(const View& view) { return tensor(view, Operand{}); }
+  int own(const View& view, int number) { return tensor(view, Operand{}, number); }
   // It is never written to memory, so it is not rounded.
   int intermediate(const View& view) { return describe(view, CUDNN_DATA_FLOAT, true); }
 

@@ -1,39 +1,29 @@
 // Plans of cuDNN's engines for a graph: which are allowed, and how one is run. It follows
 // cudnn_records.hpp.
-#include <atomic>
-#include <chrono>
-#include <cstdlib>
 #include <set>
-#include <thread>
 
 namespace opinfo_nvidia {
 namespace {
 
 constexpr int64_t kWorkspace = int64_t{256} << 20;
-constexpr size_t kThreads = 16;
 
 struct Plan {
   Descriptor plan, graph;
   Choice choice;
   int64_t bytes = 0;  // of its workspace
-  bool filters = false;  // it computes by Winograd's minimal filtering
   std::shared_ptr<std::mutex> one_at_a_time = std::make_shared<std::mutex>();
 
   explicit operator bool() const { return static_cast<bool>(plan); }
 
-  // cuDNN does not say that two threads may run a plan at once.
-  cudnnStatus_t run(cudnnHandle_t h, const Graph& graph, void* const* data, void* scratch,
-                    void* room) const {
-    std::vector<void*> addresses;
-    for (const Bound& b : graph.bound()) addresses.push_back(b.in(data, scratch));
-    return run(h, graph, addresses, room);
-  }
-
-  // `addresses`: of the tensors that the graph binds.
-  cudnnStatus_t run(cudnnHandle_t h, const Graph& graph, const std::vector<void*>& addresses,
+  // `own`: the tensors that are no operands. cuDNN does not say that two threads may run a plan at once.
+  cudnnStatus_t run(cudnnHandle_t h, const Graph& graph, void* const* data, void* const* own,
                     void* room) const {
     std::vector<int64_t> ids;
-    for (const Bound& b : graph.bound()) ids.push_back(b.id);
+    std::vector<void*> addresses;
+    for (const Bound& b : graph.bound()) {
+      ids.push_back(b.id);
+      addresses.push_back(b.in(data, own));
+    }
     Descriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
     pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, ids)
         .set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, addresses)
@@ -44,49 +34,20 @@ struct Plan {
   }
 };
 
-// A number of the environment; `usual` if there is none.
-inline double from_environment(const char* name, double usual) {
-  const char* text = std::getenv(name);
-  char* end = nullptr;
-  const double value = text != nullptr ? std::strtod(text, &end) : usual;
-  return text != nullptr && (end == text || *end != 0 || !(value >= 0)) ? usual : value;
-}
-
-// Whether float32 may be convolved by minimal filtering, if a plan proves to be accurate.
-inline bool may_filter(cudnnDataType_t type) {
-  static const bool wanted = from_environment("OPINFO_CUDNN_WINOGRAD", 1.0) != 0.0;
-  return wanted && type == CUDNN_DATA_FLOAT;
-}
-
-// What an engine does to the numbers. One that does anything else is not used: FFT, tf32, rounded
-// inputs, sums in half precision, sums in an order that changes.
-enum Arithmetic {
-  kProducts,   // adds products
-  kFiltering,  // Winograd's minimal filtering
-  kRefused
-};
-
-inline Arithmetic arithmetic(const Descriptor& engine, cudnnDataType_t type) {
-  Arithmetic out = kProducts;
+// Whether an engine adds products, and rounds none of them. Others are not used: those with minimal
+// filtering, FFT, tf32, rounded inputs, sums in half precision, or sums in an order that changes.
+inline bool is_allowed(const Descriptor& engine, cudnnDataType_t type) {
   for (const auto note : engine.get<cudnnBackendNumericalNote_t>(
            CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT)) {
-    if (note == CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP) continue;
-    const bool filters = note == CUDNN_NUMERICAL_NOTE_WINOGRAD ||
-                         note == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4 ||
-                         note == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6 ||
-                         note == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13;
-    if (filters && may_filter(type))
-      out = kFiltering;
-    else if (note != CUDNN_NUMERICAL_NOTE_TENSOR_CORE || type == CUDNN_DATA_FLOAT)
-      return kRefused;
+    const bool halves = note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE && type != CUDNN_DATA_FLOAT;
+    if (note != CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP && !halves) return false;
   }
-  return out;
+  return true;
 }
 
 inline Plan planned(cudnnHandle_t h, const Descriptor& graph, const Descriptor& config,
-                    const Choice& choice, Arithmetic how) {
+                    const Choice& choice) {
   Plan out{Descriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR), graph, choice};
-  out.filters = how == kFiltering;
   out.plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, h)
       .set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
   if (!out.plan.finalized()) return Plan{};
@@ -96,12 +57,11 @@ inline Plan planned(cudnnHandle_t h, const Descriptor& graph, const Descriptor& 
   return out;
 }
 
-// The choice that a configuration of cuDNN's heuristics is, and how it computes; no engine if it
-// must not be used.
-inline Choice chosen(const Descriptor& config, cudnnDataType_t type, Arithmetic& how) {
+// The choice that a configuration of cuDNN's heuristics is; no engine if it must not be used.
+inline Choice chosen(const Descriptor& config, cudnnDataType_t type) {
   const auto engines =
       config.parts(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
-  if (engines.empty() || (how = arithmetic(engines[0], type)) == kRefused) return Choice{};
+  if (engines.empty() || !is_allowed(engines[0], type)) return Choice{};
   const auto number = engines[0].get<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, 1);
   if (number.empty()) return Choice{};
   Choice choice{number[0], {}};
@@ -121,9 +81,7 @@ inline Plan planned(cudnnHandle_t h, const Descriptor& graph, const Choice& choi
   Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph)
       .set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, choice.engine);
-  if (!engine.finalized()) return Plan{};
-  const Arithmetic how = arithmetic(engine, type);
-  if (how == kRefused) return Plan{};
+  if (!engine.finalized() || !is_allowed(engine, type)) return Plan{};
   Descriptor config(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
   config.set(CUDNN_ATTR_ENGINECFG_ENGINE, engine);
   std::vector<Descriptor> knobs;
@@ -135,7 +93,7 @@ inline Plan planned(cudnnHandle_t h, const Descriptor& graph, const Choice& choi
     knobs.push_back(knob);
   }
   if (!knobs.empty()) config.set(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, knobs);
-  return config.finalized() ? planned(h, graph, config, choice, how) : Plan{};
+  return config.finalized() ? planned(h, graph, config, choice) : Plan{};
 }
 
 // Configurations in the order in which cuDNN expects them to be fast.
@@ -150,148 +108,70 @@ inline std::vector<Descriptor> configurations(const Descriptor& graph,
 
 // Adds a plan of each engine that cuDNN's heuristics did not name, with its usual knobs.
 inline void add_engines(cudnnHandle_t h, const Descriptor& graph, cudnnDataType_t type,
-                        std::vector<Plan>& direct, std::vector<Plan>& filters) {
+                        std::vector<Plan>& plans) {
   std::set<int64_t> named;
-  for (const std::vector<Plan>* plans : {&direct, &filters})
-    for (const Plan& p : *plans) named.insert(p.choice.engine);
+  for (const Plan& p : plans) named.insert(p.choice.engine);
   const auto count = graph.get<int64_t>(CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT, 1);
   for (int64_t engine = 0; !count.empty() && engine < count[0]; ++engine)
     if (named.count(engine) == 0)
-      if (Plan plan = planned(h, graph, Choice{engine, {}}, type))
-        (plan.filters ? filters : direct).push_back(plan);
+      if (Plan plan = planned(h, graph, Choice{engine, {}}, type)) plans.push_back(plan);
 }
 
-// The first plans of a graph, in the order in which cuDNN expects them to be fast: at most `most`
-// that add products, then at most `filtering` that filter. If plans of a convolution alone may
-// filter, all other engines follow: heuristics may name those of tf32 first, which are refused. An
-// engine that fuses is compiled at run time.
-inline std::vector<Plan> first_plans(cudnnHandle_t h, const Graph& graph, cudnnDataType_t type,
-                                     size_t most, size_t filtering = 0) {
-  constexpr int kConfigurations = 24;
-  const Descriptor made = graph.made(h);
-  if (!made) return {};
-  std::vector<Plan> out, filters;
-  std::set<std::string> tried;
-  for (auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    if (out.size() >= most && filters.size() >= filtering) break;
-    for (const Descriptor& config : configurations(made, mode, kConfigurations)) {
-      if (tried.size() >= 4 * (most + filtering)) break;
-      Arithmetic how = kProducts;
-      const Choice choice = chosen(config, type, how);
-      std::vector<Plan>& plans = how == kFiltering ? filters : out;
-      if (choice.engine < 0 || plans.size() >= (how == kFiltering ? filtering : most) ||
-          !tried.insert(Record{0, {choice}}.text()).second)
-        continue;
-      if (Plan plan = planned(h, made, config, choice, how)) plans.push_back(plan);
+// Plans of the engine of a plan in which one knob has another value, at most `most` for each knob.
+// Heuristics name few values, and an engine's usual ones are for large images.
+inline std::vector<Plan> other_knobs(cudnnHandle_t h, const Plan& plan, cudnnDataType_t type,
+                                     size_t most) {
+  constexpr int64_t kValues = 64;
+  Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, plan.graph)
+      .set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, plan.choice.engine);
+  if (!engine.finalized()) return {};
+  std::vector<Plan> out;
+  for (const Descriptor& knob :
+       engine.parts(CUDNN_ATTR_ENGINE_KNOB_INFO, CUDNN_BACKEND_KNOB_INFO_DESCRIPTOR,
+                    CUDNN_KNOB_TYPE_COUNTS)) {
+    const auto kind = knob.get<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_INFO_TYPE, 1);
+    const auto first = knob.get<int64_t>(CUDNN_ATTR_KNOB_INFO_MINIMUM_VALUE, 1),
+               last = knob.get<int64_t>(CUDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE, 1),
+               step = knob.get<int64_t>(CUDNN_ATTR_KNOB_INFO_STRIDE, 1);
+    if (kind.empty() || first.empty() || last.empty() || step.empty() || step[0] < 1) continue;
+    const size_t end = out.size() + most;
+    for (int64_t k = 0; k < kValues && out.size() < end; ++k) {
+      if (first[0] + k * step[0] > last[0]) break;
+      Choice choice = plan.choice;
+      const auto [at, added] = choice.knobs.try_emplace(static_cast<int64_t>(kind[0]), 0);
+      const int64_t value = first[0] + k * step[0];
+      if (!added && at->second == value) continue;
+      at->second = value;
+      if (Plan other = planned(h, plan.graph, choice, type)) out.push_back(other);
     }
   }
-  if (filtering > 0 && graph.is_single()) add_engines(h, made, type, out, filters);
-  out.insert(out.end(), filters.begin(), filters.end());
   return out;
 }
 
-// The fastest way that is known, and plans that are to be timed, by form and graph.
-struct Ways {
-  std::mutex mutex;  // one thread at a time
-  int form = -1;
-  std::vector<Plan> plans;
-  std::map<std::pair<int, size_t>, std::vector<Plan>> candidates;
-};
-
-// What all regions with the same convolution share. It is not freed at exit: plans of cuDNN 9.10 and
-// later may end the process when they are destroyed then.
-inline std::shared_ptr<Ways> ways_of(const std::string& key) {
-  static std::mutex mutex;
-  static auto& all = *new std::map<std::string, std::shared_ptr<Ways>>;
-  std::lock_guard<std::mutex> lock(mutex);
-  std::shared_ptr<Ways>& ways = all[key];
-  if (ways == nullptr) ways = std::make_shared<Ways>();
-  return ways;
-}
-
-// The time that this library may spend on choosing plans. What was not prepared until then takes the
-// first plan, and is chosen in another process: what was chosen is kept on disk. Whoever compiles a
-// model waits longer than who calls it.
-class Patience {
- public:
-  Patience() : begin_(std::chrono::steady_clock::now()) {}
-  ~Patience() {
-    const double time = seconds();
-    std::lock_guard<std::mutex> lock(mutex());
-    spent() += time;
-  }
-  double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-  }
-  // `more`: seconds of one that has not ended. `checks`: the model is being compiled.
-  static bool is_left(double more = 0.0, bool checks = false) {
-    const double most = from_environment("OPINFO_CUDNN_SECONDS", checks ? kCompiling : kCalling);
-    std::lock_guard<std::mutex> lock(mutex());
-    return spent() + more < most;
-  }
-
- private:
-  static constexpr double kCalling = 10.0, kCompiling = 25.0;
-
-  static double& spent() {
-    static double seconds = 0.0;
-    return seconds;
-  }
-  static std::mutex& mutex() {
-    static std::mutex m;
-    return m;
-  }
-  std::chrono::steady_clock::time_point begin_;
-};
-
-// Before the first kernel of a device is made, all regions prepare their plans, in several threads:
-// cuDNN compiles some engines at run time, a tenth of a second each. Nothing else of this library
-// runs meanwhile, and no thread is left, as none may allocate memory while a graph is captured.
-inline void prepare_together(int device, bool checks) {
-  static std::mutex mutex;
-  static std::set<std::pair<int, bool>> done;
-  std::lock_guard<std::mutex> lock(mutex);
-  if (!done.insert({device, checks}).second || Capture(stream_of(device)).id() != 0) return;
-  std::vector<Function*> functions;
-  for (Function* f : Function::all())
-    if (f->is_static() && !(checks && f->is_known(device))) functions.push_back(f);
-  const size_t count = std::min<size_t>({functions.size(), kThreads,
-                                         std::max(1u, std::thread::hardware_concurrency())});
-  if (functions.size() < 2 || count < 2) return;
-  const Patience patience;
-  handle_on(device);  // cuDNN asks for one before threads create theirs
-  std::atomic<size_t> next{0};
-  std::vector<std::thread> threads;
-  const auto work = [&] {
-    for (size_t at; (at = next++) < functions.size() &&
-                    Patience::is_left(patience.seconds(), checks);) {
-      try {
-        const Current current(device);
-        functions[at]->prepare(device);
-      } catch (const std::exception&) {  // its own call raises it again
-      }
+// At most `most` plans of a graph, in the order in which cuDNN expects them to be fast. With `all`,
+// those of all other engines follow if the graph is a convolution of float32 alone: heuristics may
+// name engines of tf32 first, which are refused. An engine that fuses is compiled at run time.
+inline std::vector<Plan> first_plans(cudnnHandle_t h, const Graph& graph, cudnnDataType_t type,
+                                     size_t most, bool all = false) {
+  const Descriptor made = graph.made(h);
+  if (!made) return {};
+  all = all && type == CUDNN_DATA_FLOAT && graph.is_single();
+  const size_t configured = all ? 128 : 24;
+  std::vector<Plan> out;
+  std::set<std::string> tried;
+  for (auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+    if (out.size() >= most) break;
+    for (const Descriptor& config : configurations(made, mode, configured)) {
+      if (out.size() >= most || tried.size() >= 4 * most) break;
+      const Choice choice = chosen(config, type);
+      if (choice.engine < 0 || !tried.insert(Record{0, {choice}}.text()).second) continue;
+      if (Plan plan = planned(h, made, config, choice)) out.push_back(plan);
     }
-  };
-  for (size_t k = 0; k < count; ++k) threads.emplace_back(work);
-  for (std::thread& t : threads) t.join();
-}
-static const bool prepares OPINFO_UNUSED = (before_kernels() = prepare_together) != nullptr;
-
-// The device and the library, in words.
-inline const std::string& told_of(int device) {
-  static std::mutex mutex;
-  static std::map<int, std::string> all;
-  std::lock_guard<std::mutex> lock(mutex);
-  std::string& told = all[device];
-  if (!told.empty()) return told;
-  cudaDeviceProp properties;
-  check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
-  std::ostringstream out;
-  out << properties.name << " sm_" << properties.major << properties.minor << " x"
-      << properties.multiProcessorCount << " cudnn " << cudnnGetVersion();
-  return told = out.str();
+  }
+  if (all) add_engines(h, made, type, out);
+  return out;
 }
 
 }  // namespace
 }  // namespace opinfo_nvidia
-

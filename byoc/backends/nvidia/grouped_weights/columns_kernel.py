@@ -49,7 +49,7 @@ def columns_kernel(what: GroupedProduct) -> tuple[Any, list[Any]]:
         raise NoGpuSchedule(f"{what.columns} columns are no multiple of {COLUMNS}")
     vector = PackedVector(what, EACH)
     warps = min(splits_of(what.rows), -(-vector.vectors // DOWN))
-    name = what.first.updates[0].buffer.name
+    name = what.result.name
     size = what.rows * COLUMNS
     shared = local(f"{name}_shared", [warps * DOWN, size], "float32", "shared")
 

@@ -20,8 +20,10 @@ from ..schedules.gpu_schedule import DONE
 from ..schedules.program.gpu_program import NoGpuSchedule
 from ..schedules.program.thread_loops import (
     BLOCK,
+    BLOCK_ROW,
     ROW,
     THREAD,
+    bound,
     kernels,
     load,
     local,
@@ -39,10 +41,13 @@ from .product_results import ProductResults
 from .storage import MOST_ROWS
 from .thread_sum import summed
 
-#: Threads of a warp.
-WARP = 32
+#: Threads of a warp, and bits of a byte.
+WARP, BYTE = 32, 8
 #: Warps of a block, where columns are short; warps that share a column, where they are long.
 WARPS, SPLITS = 4, 16
+#: Warps that share a column of weights of 8 bits, and columns of a thread in one step and in more: a
+#: vector has few values, and loads of fewer columns stay together.
+SPLITS_OF_BYTES, COLUMNS_OF_BYTES = 8, (1, 2)
 
 
 @dataclass(frozen=True)
@@ -60,11 +65,21 @@ class GemvTile:
     lines: int
 
 
-def tile_of(rows: int, columns: int, vectors: int) -> GemvTile:
-    """Return the tile for a product with this number of vectors of words in a column."""
-    most = 4 if rows <= 2 else 2
-    each = max(r for r in (1, 2, most) if columns % r == 0)
-    steps = -(-vectors // (WARP * SPLITS))
+def tile_of(rows: int, columns: int, vectors: int, bits: int = 4) -> GemvTile:
+    """Return the tile for a product with this number of vectors of words in a column.
+
+    Args:
+        rows: The rows of activations.
+        columns: The columns of weights.
+        vectors: Vectors of words in a column.
+        bits: The bits of a weight.
+    """
+    most, share = 4 if rows <= 2 else 2, SPLITS
+    if rows == 1 and bits == BYTE:
+        share = SPLITS_OF_BYTES
+        most = COLUMNS_OF_BYTES[vectors > WARP * share]
+    each = max(r for r in (1, 2, 4) if r <= most and columns % r == 0)
+    steps = -(-vectors // (WARP * share))
     splits = -(-vectors // (WARP * steps))
     lines = max(1, WARPS // splits)
     while columns % (each * lines):
@@ -83,7 +98,7 @@ def gemv_kernel(what: GroupedProduct, tile: GemvTile | None = None) -> tuple[Any
     if not what.along:
         return columns_kernel(what)
     kind = HalfVector if what.scale is None else PackedVector
-    tile = tile or tile_of(what.rows, what.columns, kind(what, 1).vectors)
+    tile = tile or tile_of(what.rows, what.columns, kind(what, 1).vectors, what.bits)
     return _Gemv(what, tile, kind(what, tile.columns))()
 
 
@@ -100,7 +115,7 @@ def packed_scheduled(func: Any) -> Any | Refusal:
 class _Gemv:
     def __init__(self, what: GroupedProduct, tile: GemvTile, vector: PackedVector) -> None:
         self.what, self.tile, self.vector = what, tile, vector
-        name = what.first.updates[0].buffer.name
+        name = what.result.name
         size = tile.columns * what.rows
         self.sums = [local(f"{name}_{k}", [1], "float32") for k in range(2 * size)]
         self.shared = local(f"{name}_shared", [tile.splits * tile.lines, size], "float32", "shared")
@@ -116,7 +131,10 @@ class _Gemv:
 
             return thread_loop(ROW, tile.lines * tile.splits, warp)
 
-        return thread_loop(BLOCK, blocks, block), self.buffers
+        nest, experts = thread_loop(BLOCK, blocks, block), self.what.experts
+        if experts is not None:
+            nest = bound(BLOCK_ROW, experts.rows, experts.row, nest)
+        return nest, self.buffers
 
     def warp(self, groups: Any, y: Any) -> Any:
         """The statements of a warp of a block whose first group of columns is ``groups``."""

@@ -27,6 +27,21 @@ from .storage import HALF_LANES, HALVES, PLAIN_ROWS, WORDS, axes_of, refused
 
 
 @dataclass(frozen=True)
+class Experts:
+    """The matrices of rows: row r is multiplied with matrix ``ids[r]`` of several.
+
+    Attributes:
+        ids: The numbers of matrices.
+        row: The variable of a row.
+        rows: The number of rows.
+    """
+
+    ids: Any
+    row: Any
+    rows: int
+
+
+@dataclass(frozen=True)
 class GroupedProduct:
     """A product ``b[m, n]`` over parameters of a PrimFunc, and the elementwise step after it.
 
@@ -44,11 +59,13 @@ class GroupedProduct:
         bits: The bits of a value.
         group: The values that share a scale.
         offset: The zero point of all groups.
-        first: The step that computes the product.
+        first: The step that computes the product; None if rows have experts.
         last: The step that computes the result from it; None if the product is the result.
+        result: The buffer of the product.
+        experts: The matrix that each row is multiplied with; None if all have the same one.
     """
 
-    program: GpuProgram
+    program: GpuProgram | None
     x: Any
     words: Any
     scale: Any
@@ -62,8 +79,10 @@ class GroupedProduct:
     bits: int
     group: int
     offset: float
-    first: LoopStep
+    first: LoopStep | None
     last: LoopStep | None
+    result: Any
+    experts: Experts | None = None
 
 
 def has_words(func: Any) -> bool:
@@ -85,7 +104,7 @@ def grouped_product(func: Any) -> GroupedProduct:
     if not has_words(func):
         raise NoGpuSchedule("no parameter has packed weights")
     program = read_program(func, False, products=True)
-    chain = _chain(func)
+    chain = proved_chain(func)
     weights, multiply, axis = _product_of(chain)
     params = items(func.params)
     operands: list[Any] = [params[v] for v in weights.operands if isinstance(v, int)]
@@ -111,7 +130,7 @@ def grouped_product(func: Any) -> GroupedProduct:
         program, x, words, scale, zeros[0] if zeros else None,
         None if zeros_axis is None else int(zeros_axis) % 2, axis, rows, columns, depth,
         int(tvm.DataType(dtypes[0]).bits), int(attrs["bits"]), int(attrs["group_size"]),
-        float(attrs.get("offset") or 0.0), first, last,
+        float(attrs.get("offset") or 0.0), first, last, first.updates[0].buffer,
     )  # fmt: skip
 
 
@@ -128,7 +147,7 @@ def plain_product(func: Any) -> GroupedProduct:
         raise NoGpuSchedule(f"it has more than {PLAIN_ROWS} rows")
     if not any(_has_columns(p, shape[-1]) for p in items(func.params)):  # a chain takes longer
         raise NoGpuSchedule("no parameter is a matrix of halves with its columns")
-    multiply = _chain(func).steps[0]
+    multiply = proved_chain(func).steps[0]
     name, attrs = multiply.operator.name, multiply.attrs
     turned = attrs.get("transposed")
     if name != TRANSPOSED_MATMUL or [bool(t) for t in turned or ()] != [False, True]:
@@ -142,7 +161,7 @@ def plain_product(func: Any) -> GroupedProduct:
         raise NoGpuSchedule("the weights are no matrix of halves in rows of vectors")
     rows = product([static(e) or 0 for e in items(x.ty.shape)[:-1]])
     return GroupedProduct(program, x, weights, None, None, None, 1, rows, columns, depth, 16, 16,
-                          depth, 0.0, first, last)  # fmt: skip
+                          depth, 0.0, first, last, first.updates[0].buffer)  # fmt: skip
 
 
 def _has_columns(param: Any, columns: int) -> bool:
@@ -151,7 +170,12 @@ def _has_columns(param: Any, columns: int) -> bool:
     return halves and len(shape) == 2 and static(shape[0]) == columns
 
 
-def _chain(func: Any) -> Chain:
+def proved_chain(func: Any) -> Chain:
+    """Return the operators of a PrimFunc with one result, all of them proved.
+
+    Raises:
+        NoGpuSchedule: It has others.
+    """
     chain = Chains()(func)
     if not isinstance(chain, Chain) or len(chain.outputs) != 1 or chain.inplace_indices:
         raise NoGpuSchedule("it is not a chain of operators with one result")

@@ -19,7 +19,7 @@ class HalfVector(PackedVector):
         self.what, self.columns = what, columns
         self.lanes = self.values = HALF_LANES
         self.vectors = what.depth // HALF_LANES
-        name = what.first.updates[0].buffer.name
+        name = what.result.name
         dtypes = [str(t.ty.dtype) for t in (what.words, what.x)]
         self.words = local(f"{what.words.name}_reg", [columns, HALF_LANES], dtypes[0])
         self.x = local(f"{what.x.name}_reg", [what.rows, HALF_LANES], dtypes[1])

@@ -68,7 +68,7 @@ class PackedVector:
         self.words = local(f"{what.words.name}_reg", [columns, self.lanes], dtypes[0])
         self.scale = local(f"{what.scale.name}_reg", [columns], dtypes[1])
         self.x = local(f"{what.x.name}_reg", [what.rows, self.values], dtypes[2])
-        name = what.first.updates[0].buffer.name
+        name = what.result.name
         self.acc = local(f"{name}_acc", [columns, what.rows], "float32")
         self.part = local(f"{name}_part", [what.rows, room], "float32")
         self.shift = local(f"{name}_shift", [what.rows], "float32")
@@ -125,7 +125,12 @@ class PackedVector:
 
     def matrix(self, column: Any, place: Any) -> list[Any]:
         """The indices of an element of a matrix with an axis for columns."""
-        return [column, place] if self.what.along else [place, column]
+        inner = [column, place] if self.what.along else [place, column]
+        experts = self.what.experts
+        if experts is None:
+            return inner
+        shape = [static(e) or 0 for e in items(experts.ids.ty.shape)]
+        return [as_dtype(load(experts.ids, *digits(experts.row, shape)), "int64"), *inner]
 
     def word(self, column: Any, vector: Any, lane: Any) -> list[Any]:
         """The indices of a word of a vector."""
@@ -168,8 +173,9 @@ class PackedVector:
         if what.zeros_axis is None:
             return as_dtype(load(what.zeros, *indices), "float32")
         each = number(self.per_word)
-        place = indices[what.zeros_axis]
-        indices[what.zeros_axis] = tirx.floordiv(place, each)
+        axis = what.zeros_axis - 2  # of the matrix, whose axes are the last ones
+        place = indices[axis]
+        indices[axis] = tirx.floordiv(place, each)
         amount = tirx.floormod(place, each) * number(what.bits)
         return as_dtype(self.digit(load(what.zeros, *indices), amount), "float32")
 
@@ -203,7 +209,8 @@ class PackedVector:
 
     def row(self, m: Any) -> list[Any]:
         """The outer indices of a row of the activations."""
-        return digits(m, [static(e) or 0 for e in items(self.what.x.ty.shape)[:-1]])
+        row = m if self.what.experts is None else self.what.experts.row
+        return digits(row, [static(e) or 0 for e in items(self.what.x.ty.shape)[:-1]])
 
     # ------------------------------------------------------------------ sums
 

@@ -26,10 +26,11 @@ class ProductResults:
     def __call__(self, m: Any, n: Any, total: Any) -> Any:
         """The result of row m and column n, whose sum is known."""
         what = self.what
-        (first,) = what.first.updates
-        total = as_dtype(total, str(first.buffer.ty.dtype))
-        if what.last is None:
-            return store(first.buffer, total, *self.place(first.buffer, m, n))
+        if what.experts is not None:
+            m = what.experts.row
+        total = as_dtype(total, str(what.result.ty.dtype))
+        if what.last is None or what.program is None:
+            return store(what.result, total, *self.place(what.result, m, n))
         (update,) = what.last.updates
         where = NodeDict[Any]()
         extents = [static(a.extent) or 0 for a in what.last.axes]
@@ -56,12 +57,12 @@ class ProductResults:
 
     def with_product(self, expr: Any, where: Any, m: Any, n: Any, total: Any) -> Any:
         """An expression with the total in place of the element of the product."""
-        (first,) = self.what.first.updates
+        result = self.what.result
         expr = substitute(expr, where)
-        expected = self.place(first.buffer, m, n)
+        expected = self.place(result, m, n)
         known = NodeDict[Any]()
         for access in loads(expr):
-            if not access.source.same_as(first.buffer):
+            if not access.source.same_as(result):
                 continue
             pairs = zip(items(access.indices), expected, strict=True)
             if not all(_equal(a, b) for a, b in pairs):

@@ -1,96 +1,17 @@
-// What the generated functions of NVIDIA's backends share: checked arguments, the caller's stream,
-// constants that are copied to a device once, workspace, kernels that are made once for each shape.
-// It follows common/regions.hpp and recording.hpp.
-#include <tvm/ffi/extra/c_env_api.h>
+// What the generated functions of NVIDIA's backends share: checked arguments, constants that are
+// copied to a device once, kernels that are made once for each shape. It follows device.hpp.
 
-#include <tuple>
-
-#define OPINFO_UNUSED __attribute__((unused))
 // Makes a region's kernel for the extents that were known when it was compiled, or raises why not.
 #define OPINFO_CHECK(symbol)                                                        \
   OPINFO_FUNCTION(opinfo_check_##symbol) {                                          \
     *result = TVMFFIAny{};                                                          \
     return opinfo::guarded([&] { symbol##_.check(static_cast<int>(args->v_int64)); }); \
   }
-// The device that tensors must be on: a test of the generated code builds it for another one.
-#ifndef OPINFO_DEVICE
-#define OPINFO_DEVICE kDLCUDA
-#endif
 
 namespace opinfo_nvidia {
-namespace {  // two models in one process share nothing
+namespace {
 
 using Extents = std::vector<int64_t>;
-
-inline void check(cudaError_t status, const char* what) {
-  if (status != cudaSuccess)
-    OPINFO_THROW(RuntimeError) << what << ": " << cudaGetErrorString(status);
-}
-
-// The device of a call is the current one until it returns.
-class Current {
- public:
-  explicit Current(int device) {
-    check(cudaGetDevice(&before_), "cudaGetDevice");
-    if (device != before_) check(cudaSetDevice(device), "cudaSetDevice");
-    changed_ = device != before_;
-  }
-  ~Current() {
-    if (changed_) cudaSetDevice(before_);
-  }
-
- private:
-  int before_ = 0;
-  bool changed_ = false;
-};
-
-inline cudaStream_t stream_of(int device) {
-  return static_cast<cudaStream_t>(TVMFFIEnvGetStream(OPINFO_DEVICE, device));
-}
-
-// The capture of a graph from a stream; while it lives, its thread may allocate memory.
-class Capture {
- public:
-  explicit Capture(cudaStream_t stream) {
-    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    check(cudaStreamGetCaptureInfo(stream, &status, &id_), "capture");
-    if (status != cudaStreamCaptureStatusActive) id_ = 0;
-    if (id_ != 0) check(cudaThreadExchangeStreamCaptureMode(&mode_), "capture");
-  }
-  ~Capture() {
-    if (id_ != 0) cudaThreadExchangeStreamCaptureMode(&mode_);
-  }
-  // Another number for each graph; 0 if the stream runs what it is given.
-  unsigned long long id() const { return id_; }
-
- private:
-  unsigned long long id_ = 0;
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-};
-
-// Memory that kernels of one stream use in turn. A graph that TVM captures has its own, as it may run
-// beside that stream. What was outgrown is kept: another thread may be about to hand it to a kernel.
-// Nothing is freed at exit, when the driver may be gone. `own`: what is in it at first matters to
-// the library, see opinfo_graphs::Own.
-OPINFO_UNUSED void* workspace(int device, cudaStream_t stream, size_t bytes, bool own = false) {
-  using Key = std::tuple<int, cudaStream_t, unsigned long long>;
-  static std::mutex mutex;
-  static std::map<Key, std::pair<void*, size_t>> all;
-  if (bytes == 0) return nullptr;
-  const Capture capture(stream);
-  if (own && opinfo_graphs::counted() != nullptr)
-    *opinfo_graphs::counted() += opinfo_graphs::aligned(bytes);
-  opinfo_graphs::Recording* to = opinfo_graphs::recording();
-  if (to != nullptr && to->stream() == stream) return own ? to->own(bytes) : to->scratch(bytes);
-  std::lock_guard<std::mutex> lock(mutex);
-  auto& [room, size] = all[{device, stream, capture.id()}];
-  if (size < bytes) {
-    size_t more = std::max(bytes, 2 * size);
-    check(cudaMalloc(&room, more), "workspace");
-    size = more;
-  }
-  return room;
-}
 
 // A constant of the model: in the memory of each device that it was asked for on.
 class Constant {
@@ -156,11 +77,20 @@ struct Context {
   void* const* data;
   bool waits = false;
   bool* known = nullptr;
+  const int64_t* const* specs = nullptr;  // of the tensors: see Function
 
   Operand tensor(int k) const { return {k, nullptr, extents[k]}; }
   OPINFO_UNUSED Operand constant(int k) const {
     Constant& all = *constants()[k];
     return {-1, known != nullptr ? all.host() : all.on(device), all.extents()};
+  }
+  // Whether its extents were known when the region was compiled.
+  OPINFO_UNUSED bool is_sized(const Operand& t) const {
+    if (t.from < 0) return true;
+    const int64_t* spec = specs == nullptr ? nullptr : specs[t.from];
+    for (int64_t k = 0; spec != nullptr && k < spec[0]; ++k)
+      if (spec[3 + k] < 0) return false;
+    return spec != nullptr;
   }
 };
 
@@ -175,47 +105,12 @@ struct Nothing : Kernel {
   void operator()(void* const*, cudaStream_t) const override {}
 };
 
-// Called before the first kernel is made for a device, if a library sets it. `checks`: what is known
-// to exist is not called now.
-inline void (*&before_kernels())(int device, bool checks) {
-  static void (*all)(int, bool) = nullptr;
+// Called before a kernel is made for a device, if a library sets it. `checks`: what is known to exist
+// is not called now. `batch`: of the call, 0 if not only that was unknown when the region was compiled.
+inline void (*&before_kernels())(int device, bool checks, int64_t batch) {
+  static void (*all)(int, bool, int64_t) = nullptr;
   return all;
 }
-
-// Memory for the arguments of a region that nobody called yet.
-class Trial {
- public:
-  explicit Trial(const std::vector<const int64_t*>& specs) {
-    for (const int64_t* spec : specs) {
-      tensors_.push_back({});
-      tensors_.back().ndim = static_cast<int32_t>(spec[0]);
-      tensors_.back().shape = const_cast<int64_t*>(spec + 3);
-      int64_t bytes = spec[2];
-      for (int64_t k = 0; k < spec[0]; ++k) bytes *= spec[3 + k];
-      bytes = std::max<int64_t>(bytes / 8, 1);
-      data_.push_back(nullptr);
-      good_ = good_ && cudaMalloc(&data_.back(), bytes) == cudaSuccess &&
-              cudaMemset(data_.back(), 0, bytes) == cudaSuccess;
-    }
-  }
-  Trial(const Trial&) = delete;
-  ~Trial() {
-    for (void* p : data_) cudaFree(p);
-    cudaGetLastError();
-  }
-  explicit operator bool() const { return good_; }
-  void* const* data() const { return data_.data(); }
-  std::vector<const DLTensor*> tensors() const {
-    std::vector<const DLTensor*> out;
-    for (const DLTensor& t : tensors_) out.push_back(&t);
-    return out;
-  }
-
- private:
-  std::vector<DLTensor> tensors_;
-  std::vector<void*> data_;
-  bool good_ = true;
-};
 
 // One region: a kernel for each device, shape and alignment that it was called with.
 class Function {
@@ -243,10 +138,25 @@ class Function {
     return true;
   }
 
-  // What takes long is done before it is called.
-  void prepare(int device, bool* known = nullptr) const {
-    Context c{name_, device, kAligned, {}, nullptr, false, known};
-    for (const int64_t* spec : specs_) c.extents.emplace_back(spec + 3, spec + 3 + spec[0]);
+  // Whether only first extents are unknown, and some are: those of a batch.
+  bool is_batched() const {
+    bool out = false;
+    for (const int64_t* spec : specs_)
+      for (int64_t k = 0; k < spec[0]; ++k) {
+        if (spec[3 + k] == 0 || (spec[3 + k] < 0 && k > 0)) return false;
+        out = out || spec[3 + k] < 0;
+      }
+    return out;
+  }
+
+  // What takes long is done before it is called. `batch`: the extents that are unknown.
+  void prepare(int device, bool* known = nullptr, int64_t batch = 0) const {
+    Context c{name_, device, kAligned, {}, nullptr, batch > 0, known, specs_.data()};
+    for (const int64_t* spec : specs_) {
+      c.extents.emplace_back(spec + 3, spec + 3 + spec[0]);
+      for (int64_t& extent : c.extents.back())
+        if (extent < 0) extent = batch;
+    }
     make_(c);
   }
 
@@ -305,6 +215,13 @@ class Function {
     (*kernel)(data, stream_of(device));
   }
 
+  // What is unknown of a batch; 0 if other extents are unknown, too.
+  int64_t batch(const DLTensor* const* tensors) const {
+    for (size_t k = 0; is_batched() && k < specs_.size(); ++k)
+      if (specs_[k][0] > 0 && specs_[k][3] < 0) return tensors[k]->shape[0];
+    return 0;
+  }
+
   // The memory is freed next.
   static void check_synchronized() { opinfo_nvidia::check(cudaDeviceSynchronize(), "synchronize"); }
 
@@ -328,8 +245,8 @@ class Function {
     for (int k = 0; k < count; ++k)
       key.insert(key.end(), tensors[k]->shape, tensors[k]->shape + tensors[k]->ndim);
     return kernels_.find(key, [&]() -> std::shared_ptr<const Kernel> {
-      if (before_kernels() != nullptr) before_kernels()(device, checks);
-      Context c{name_, device, alignment, {}, data, !is_static()};
+      if (before_kernels() != nullptr) before_kernels()(device, checks, batch(tensors));
+      Context c{name_, device, alignment, {}, data, !is_static(), nullptr, specs_.data()};
       for (int k = 0; k < count; ++k)
         c.extents.emplace_back(tensors[k]->shape, tensors[k]->shape + tensors[k]->ndim);
       bool empty = false;

@@ -21,7 +21,8 @@ from ...common.region_source import (
 from .dtypes import CODES, DLPACK
 
 #: The headers of all backends, in their order.
-SHARED = ("recording.hpp", "runtime.hpp", "graph_timer.hpp")
+SHARED = ("recording.hpp", "device.hpp", "runtime.hpp", "graph_timer.hpp", "driver.hpp",
+          "kept_texts.hpp")  # fmt: skip
 
 
 @dataclass
@@ -33,6 +34,12 @@ class GpuFunction(RegionSource):
 
     def constant(self, array: Array) -> str:
         return f"c.constant({self.constants.add(np.ascontiguousarray(array))})"
+
+    def image(self, kernels: Array) -> int:
+        """The number of the constant that is compiled kernels, which regions share."""
+        arrays = self.constants.arrays
+        known = next((k for k, array in enumerate(arrays) if array is kernels), None)
+        return self.constants.add(kernels) if known is None else known
 
 
 def library_headers(package: str | None, *names: str) -> str:

@@ -22,11 +22,13 @@ from .product_patterns import as_half, patterns
 #: Its GELU is the tanh approximation.
 EPILOGUES = {None: "DEFAULT", "relax.nn.relu": "RELU", "relax.nn.gelu_tanh": "GELU"}
 LIBRARIES = (CUBLASLT, CUDART)
+#: The C++ of this backend, in its order.
+HEADERS = ("cublaslt_product.hpp", "cublaslt_algorithms.hpp", "cublaslt.hpp")
 
 
 def source(regions: Sequence[Region]) -> tuple[str, Constants]:
     """The C++ of all regions, and its constants."""
-    return joined_source(library_headers(__package__, "cublaslt.hpp"), regions, _body)
+    return joined_source(library_headers(__package__, *HEADERS), regions, _body)
 
 
 def convert(regions: Sequence[Region]) -> Code:

@@ -148,11 +148,27 @@ def _around(
     _scale(frame, recipe, "src", data)
     recipe.scale("weights", mask, frame.fixed(_plain(scale)))
     if inner.result is not None:
-        _scale(frame, recipe, "dst", inner.result)
+        _result(frame, recipe, inner.result)
     if folded.shift is not None:
         shift = np.ascontiguousarray(np.broadcast_to(folded.shift, (count,)))
         recipe.view("bias", frame.fixed(shift).expanded(rank))
-    return _post(recipe, inner, folded.epilogue, view)
+    recipe = _post(recipe, inner, folded.epilogue, view)
+    return recipe if inner.result is None else _rounded(recipe, inner.result)
+
+
+def _result(frame: OneDnnFunction, recipe: Recipe, params: Scaled) -> None:
+    """Quantise the result by oneDNN, which adds the zero point and then rounds to even."""
+    if params.zero % 2 == 0:
+        _scale(frame, recipe, "dst", params)
+    else:
+        recipe.zero("dst", frame.fixed(np.asarray([params.zero], "int32")))
+
+
+def _rounded(recipe: Recipe, params: Scaled) -> Recipe:
+    """The recipe with a last step that rounds, if the zero point is odd."""
+    if params.zero % 2 == 0:
+        return recipe
+    return recipe.eltwise("linear", 1.0 / float(params.scale[0]), 0.0).eltwise("round", 0.0, 0.0)
 
 
 def _scale(frame: OneDnnFunction, recipe: Recipe, argument: str, params: Scaled) -> None:
@@ -199,7 +215,9 @@ def add(frame: OneDnnFunction) -> Recipe:
     if shift != 0:
         recipe.eltwise("linear", 1.0, shift)
     _post(recipe, inner, epilogue, lambda t: frame.of(t).expanded(rank))
-    return recipe.eltwise("linear", 1.0 / float(into.scale[0]), float(into.zero))
+    if into.zero % 2 == 0:
+        return recipe.eltwise("linear", 1.0 / float(into.scale[0]), float(into.zero))
+    return _rounded(recipe, into).eltwise("linear", 1.0, float(into.zero))
 
 
 def conversion(frame: OneDnnFunction) -> Recipe:

@@ -37,8 +37,8 @@ def _index(importer: Any, node: Any) -> Any:
     if len(axes) > 1:
         whole = functools.reduce(operator.mul, extents)
         x = emit(relax.op.reshape(x, [*shape[:first], whole, *shape[first + len(axes) :]]))
-    if len(axes) == 1:
-        return emit(relax.op.take(x, indices[first], first, mode=mode))
+    if len(axes) == 1 and mode == "fast":
+        return emit(relax.op.take(x, indices[first], first))
     flat = _flat(importer, [indices[axis] for axis in axes], extents, mode)
     return emit(relax.op.take(x, flat, first))
 
@@ -127,10 +127,50 @@ def _rows(importer: Any, values: Any, picked: list[Any], rest: list[Any], place:
     return emit(relax.op.permute_dims(rows, [*index, *others]))
 
 
+def _take(importer: Any, node: Any) -> Any:
+    """Take elements at positions in the flat tensor; those below 0 count from the end."""
+    args = arguments(importer, node)
+    x = importer.block_builder.emit(relax.op.reshape(args["self"], [-1]))
+    flat = _flat(importer, [args["index"]], [x.ty.shape[0]], "wrap")
+    return importer.block_builder.emit(relax.op.take(x, flat, 0))
+
+
+def _scatter(importer: Any, node: Any) -> Any:
+    args = arguments(importer, node)
+    return _scattered(importer, args, args["src"], "update")
+
+
+def _scatter_value(importer: Any, node: Any) -> Any:
+    args = arguments(importer, node)
+    value = relax.const(args["value"], str(args["self"].ty.dtype))
+    rows = importer.block_builder.emit(relax.op.broadcast_to(value, args["index"].ty.shape))
+    return _scattered(importer, args, rows, "update")
+
+
 def _scatter_add(importer: Any, node: Any) -> Any:
     args = arguments(importer, node)
-    return importer.block_builder.emit(relax.op.scatter_elements(
-        args["self"], args["index"], args["src"], args["dim"], "add"))  # fmt: skip
+    return _scattered(importer, args, args["src"], "add")
+
+
+def _scattered(importer: Any, args: Mapping[str, Any], rows: Any, reduction: str) -> Any:
+    """Write the elements of `rows` that stand where the index has elements."""
+    emit, x, index, dim = importer.block_builder.emit, args["self"], args["index"], args["dim"]
+    dims, own, given = (list(tensor.ty.shape) for tensor in (x, index, rows))
+    if not own:
+        return emit(relax.op.scatter_elements(x, index, rows, dim, reduction))
+    axis = dim % len(dims)
+    if not all(importer._equal(a, b) for a, b in zip(own, given, strict=True)):
+        rows = emit(relax.op.strided_slice(rows, list(range(len(own))), [0] * len(own), own))
+    may_differ = (0, axis, axis + 1)  # of axes before and after, TVM's code assumes those of data
+    if all(k in may_differ or importer._equal(a, b)
+           for k, (a, b) in enumerate(zip(dims, own, strict=True))):  # fmt: skip
+        return emit(relax.op.scatter_elements(x, index, rows, axis, reduction))
+    points = []
+    for k, size in enumerate(own):
+        shape = [size if j == k else 1 for j in range(len(own))]
+        position = emit(relax.op.reshape(emit(relax.op.arange(0, size, 1, "int64")), shape))
+        points.append(index if k == axis else emit(relax.op.broadcast_to(position, own)))
+    return emit(relax.op.scatter_nd(x, emit(relax.op.stack(points, -1)), rows, reduction))
 
 
 def _scatter_reduce(importer: Any, node: Any) -> Any:
@@ -140,13 +180,11 @@ def _scatter_reduce(importer: Any, node: Any) -> Any:
             f"it reduces by {args['reduce']} with include_self={args['include_self']}, expected "
             f"one of {', '.join(_REDUCTIONS)} with include_self=True"
         )
-    reduction = _REDUCTIONS[args["reduce"]]
-    return importer.block_builder.emit(
-        relax.op.scatter_elements(args["self"], args["index"], args["src"], args["dim"], reduction)
-    )
+    return _scattered(importer, args, args["src"], _REDUCTIONS[args["reduce"]])
 
 
 CONVERTERS: Mapping[str, Converter] = {
     "index.Tensor": _index, "index_put.default": _index_put,
+    "take.default": _take, "scatter.src": _scatter, "scatter.value": _scatter_value,
     "scatter_add.default": _scatter_add, "scatter_reduce.two": _scatter_reduce,
 }  # fmt: skip

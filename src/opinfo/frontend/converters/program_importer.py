@@ -18,7 +18,9 @@ from tvm.relax.frontend.torch.exported_program_translator import ExportedProgram
 
 from ..onnx_graph.scalars import Rational
 from . import (
+    assertions,
     gathering,
+    grouped_products,
     norms_and_pools,
     resizing,
     torch_arithmetic,
@@ -33,8 +35,8 @@ from .program_sizes import expression, real
 from .size_checks import emit_check
 
 _FAMILIES = (
-    torch_arithmetic, gathering, norms_and_pools, torch_products, torch_slices, resizing,
-    torch_recurrent,
+    torch_arithmetic, gathering, grouped_products, norms_and_pools, torch_products, torch_slices,
+    resizing, torch_recurrent, assertions,
 )  # fmt: skip
 CONVERTERS: Mapping[str, Converter] = {
     name: convert for family in _FAMILIES for name, convert in family.CONVERTERS.items()
@@ -70,6 +72,10 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
         self._symbols: dict[str, Any] = {}
         self._types: dict[str, relax.TensorType] = {}
         self._constants: dict[str, torch.Tensor] = {}
+        #: The tensors from which numbers are read, by the symbols of those.
+        self.items: dict[str, Any] = {}
+        #: The assertions of the graph that is being imported.
+        self.assertions: list[assertions.Assertion] = []
         own = {name: lambda node, f=convert: f(self, node) for name, convert in CONVERTERS.items()}
         table = {**self.create_convert_map(), **own}
         self.convert_map: dict[str, Any] = {
@@ -83,6 +89,8 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
             return self._size(declared)
         with self._replaced(self._operands(node)):
             result = convert(node)
+        if is_symbolic(declared):
+            self.items[str(declared.node.expr)] = result
         result = self._as_declared(result, declared)
         self.converted.append((result, node))
         return result
@@ -236,7 +244,31 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
             inputs_vars = bind_derived(self.block_builder, inputs_vars, self._types)
             self._types = {}
         self._check_guards()
-        return super()._translate_fx_graph(graph_module, nodes, inputs_vars, custom_ops)
+        outer, self.assertions = self.assertions, []
+        try:
+            return super()._translate_fx_graph(graph_module, nodes, inputs_vars, custom_ops)
+        finally:
+            self.assertions = outer
+
+    def retrieve_args(self, node: fx.Node) -> Any:
+        """Return the arguments of a node; the results of a graph fail with its assertions."""
+        if node.op != "output" or not self.assertions:
+            return super().retrieve_args(node)
+        tensors = (a for a in node.all_input_nodes if isinstance(a.meta.get("val"), torch.Tensor))
+        first = next(tensors, None)
+        if first is None:
+            raise NotImplementedError("it asserts conditions on data, and has no tensor as result")
+        value = assertions.asserted(self.block_builder, self.env[first], self.assertions)
+        with self._replaced({first: value}):
+            return super().retrieve_args(node)
+
+    @staticmethod
+    def _has_assert_async(graph_module: Any) -> bool:
+        return False  # they are operators without effects; see `assertions`
+
+    def size_of(self, expr: Any) -> Any:
+        """Return a size of sympy as an expression."""
+        return expression(expr, self._symbols)
 
     def _check_guards(self) -> None:
         """Emit the checks of the guards at the start of the program, and not of its branches."""

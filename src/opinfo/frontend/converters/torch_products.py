@@ -15,7 +15,7 @@ from tvm import relax
 from .arguments import Converter, arguments
 
 
-def _accumulated(value: Any) -> str:
+def accumulated(value: Any) -> str:
     """Return the dtype in which products of a tensor's elements are added."""
     dtype = str(value.ty.dtype)
     return "float32" if dtype in ("float16", "bfloat16") else dtype
@@ -27,7 +27,7 @@ def _product(left: str, right: str) -> Converter:
     def convert(importer: Any, node: Any) -> Any:
         args = arguments(importer, node)
         x, y = args[left], args[right]
-        return importer.block_builder.emit(relax.op.matmul(x, y, out_dtype=_accumulated(x)))
+        return importer.block_builder.emit(relax.op.matmul(x, y, out_dtype=accumulated(x)))
 
     return convert
 
@@ -38,7 +38,7 @@ def _added(left: str, right: str) -> Converter:
     def convert(importer: Any, node: Any) -> Any:
         args = arguments(importer, node)
         emit, x = importer.block_builder.emit, args[left]
-        product = emit(relax.op.matmul(x, args[right], out_dtype=_accumulated(x)))
+        product = emit(relax.op.matmul(x, args[right], out_dtype=accumulated(x)))
         parts = [(args["self"], args["beta"]), (product, args["alpha"])]
         terms = [value if factor == 1 else
                  emit(relax.op.multiply(value, relax.const(factor, value.ty.dtype)))
@@ -54,7 +54,7 @@ def _linear(importer: Any, node: Any) -> Any:
     args = arguments(importer, node)
     emit, x = importer.block_builder.emit, args["input"]
     weight = emit(relax.op.permute_dims(args["weight"]))
-    product = emit(relax.op.matmul(x, weight, out_dtype=_accumulated(x)))
+    product = emit(relax.op.matmul(x, weight, out_dtype=accumulated(x)))
     return product if args["bias"] is None else emit(relax.op.add(product, args["bias"]))
 
 
@@ -74,7 +74,7 @@ def _convolution(importer: Any, node: Any) -> Any:
         x, args["weight"], strides=_each(args, "stride", count),
         padding=_each(args, "padding", count), dilation=_each(args, "dilation", count),
         groups=args["groups"], data_layout=f"NC{axes}",
-        kernel_layout=f"IO{axes}" if transposed else f"OI{axes}", out_dtype=_accumulated(x),
+        kernel_layout=f"IO{axes}" if transposed else f"OI{axes}", out_dtype=accumulated(x),
         **more))  # fmt: skip
     if args["bias"] is None:
         return out

@@ -65,6 +65,7 @@ def from_program(
     Raises:
         FrontendError: The requested shapes violate a guard or a derived dimension.
     """
+    from ..converters.assertions import dropped_assertions
     from ..converters.derived_sizes import in_parameters
     from ..converters.program_importer import ProgramImporter
 
@@ -76,7 +77,8 @@ def from_program(
     writes = return_writes(decomposed)
     with tidied():
         mod = importer.from_exported_program(decomposed, keep_params_as_input, False, False, None)
-    notes = [*writes, *(unchecked(guard) for guard in importer.unchecked)]
+    notes = [*writes, *(unchecked(guard) for guard in importer.unchecked),
+             *dropped_assertions(program, decomposed)]  # fmt: skip
     return noted(in_parameters(named(mod, of_torch(importer.converted))), notes)
 
 

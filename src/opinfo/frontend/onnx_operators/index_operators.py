@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from tvm import relax
 
 from ..onnx_graph.converter_table import converts
 from ..onnx_graph.onnx_node import OnnxNode
-from ..onnx_graph.scalars import is_expr
+from ..onnx_graph.scalars import is_expr, same
 
 
 @converts("Gather")
@@ -23,22 +24,45 @@ def gather(node: OnnxNode) -> Any:
 def positive(node: OnnxNode, k: int, dim: Any) -> Any:
     """Return the indices of input `k`, counted from the start of an axis of size `dim`."""
     value = node.value(k)
-    if value.is_constant and value.elements is not None:
-        if (value.elements >= 0).all():
-            return node.tensor(k)
-        if isinstance(dim, int):
-            array = np.where(value.elements < 0, value.elements + dim, value.elements)
-            return relax.const(array.astype(value.dtype), value.dtype)
-    indices = node.tensor(k)
-    if value.dtype.startswith("u"):
-        return indices
     extent = (
         relax.const(dim, value.dtype)
         if not is_expr(dim)
         else node.emit(relax.op.reshape(node.shape_tensor([dim], value.dtype), ()))
     )
+    return _from_start(node, k, [dim], extent)
+
+
+def positive_points(node: OnnxNode, k: int, dims: Sequence[Any]) -> Any:
+    """Return points, the last axis of input `k`, counted from the starts of axes of sizes `dims`.
+
+    A size is added to each coordinate below 0.
+    """
+    count = node.shape(k)[-1]
+    if not isinstance(count, int):
+        node.refuse("the number of coordinates is symbolic, expected a constant", count)
+    if count > len(dims):
+        node.refuse(f"indices have {count} coordinates, expected at most {len(dims)}")
+    own = list(dims[:count])
+    dtype = node.value(k).dtype
+    extents = (node.shape_tensor(own, dtype) if any(map(is_expr, own)) else
+               relax.const(np.array(own, dtype), dtype))  # fmt: skip
+    return _from_start(node, k, own, extents)
+
+
+def _from_start(node: OnnxNode, k: int, dims: Sequence[Any], extents: Any) -> Any:
+    """Return indices with `extents`, a tensor of the sizes `dims`, added to those below 0."""
+    value = node.value(k)
+    if value.is_constant and value.elements is not None:
+        if (value.elements >= 0).all():
+            return node.tensor(k)
+        if not any(map(is_expr, dims)):
+            array = value.elements + np.where(value.elements < 0, np.array(dims, "int64"), 0)
+            return relax.const(array.astype(value.dtype), value.dtype)
+    indices = node.tensor(k)
+    if value.dtype.startswith("u"):
+        return indices
     below = node.emit(relax.op.less(indices, relax.const(0, value.dtype)))
-    return node.emit(relax.op.where(below, relax.op.add(indices, extent), indices))
+    return node.emit(relax.op.where(below, relax.op.add(indices, extents), indices))
 
 
 @converts("GatherElements")
@@ -47,6 +71,50 @@ def gather_elements(node: OnnxNode) -> Any:
     dims = node.shape(0)
     axis = node.axis(0, len(dims))
     return relax.op.gather_elements(node.tensor(0), positive(node, 1, dims[axis]), axis)
+
+
+@converts("GatherND")
+def gather_nd(node: OnnxNode) -> Any:
+    """Take elements, or slices, at points."""
+    batch = int(node.attr("batch_dims", 0))
+    points = positive_points(node, 1, node.shape(0)[batch:])
+    return relax.op.gather_nd(node.tensor(0), points, batch)
+
+
+@converts("ScatterND")
+def scatter_nd(node: OnnxNode) -> Any:
+    """Write elements, or slices, at points."""
+    points = positive_points(node, 1, node.shape(0))
+    return relax.op.scatter_nd(node.tensor(0), points, node.tensor(2), _reduction(node))
+
+
+@converts("ScatterElements", "Scatter")
+def scatter_elements(node: OnnxNode) -> Any:
+    """Write elements along an axis."""
+    dims, own = node.shape(0), node.shape(1)
+    axis = node.axis(0, len(dims))
+    data = node.tensor(0)
+    may_differ = (0, axis, axis + 1)  # of axes before and after, TVM's code assumes those of data
+    if all(same(a, b) or k in may_differ for k, (a, b) in enumerate(zip(dims, own, strict=True))):
+        return relax.op.scatter_elements(data, node.tensor(1), node.tensor(2), axis,
+                                         _reduction(node))  # fmt: skip
+    index = positive(node, 1, dims[axis])
+    points = [index if k == axis else _positions(node, k, own) for k in range(len(dims))]
+    return relax.op.scatter_nd(data, node.emit(relax.op.stack(points, -1)), node.tensor(2),
+                               _reduction(node))  # fmt: skip
+
+
+def _positions(node: OnnxNode, axis: int, dims: Sequence[Any]) -> Any:
+    """Return a tensor of sizes `dims` with the position of each element on an axis."""
+    positions = node.emit(relax.op.arange(0, dims[axis], 1, node.dtype(1)))
+    shape = [dims[axis] if k == axis else 1 for k in range(len(dims))]
+    return node.emit(relax.op.broadcast_to(node.emit(relax.op.reshape(positions, shape)),
+                                           list(dims)))  # fmt: skip
+
+
+def _reduction(node: OnnxNode) -> str:
+    reduction = node.text("reduction", "none")
+    return "update" if reduction == "none" else reduction
 
 
 @converts("TopK")

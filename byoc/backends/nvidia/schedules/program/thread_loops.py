@@ -12,7 +12,7 @@ from ......analysis.blocks.tir import loop, seq
 from ......analysis.lifting.tir.node import as_dtype, items
 
 INDEX = "int64"
-BLOCK, THREAD, ROW = "blockIdx.x", "threadIdx.x", "threadIdx.y"
+BLOCK, BLOCK_ROW, THREAD, ROW = "blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y"
 Body = Callable[[Any], Any]
 
 
@@ -23,9 +23,14 @@ def number(value: int) -> Any:
 def thread_loop(tag: str, extent: int, body: Body) -> Any:
     """Return ``for var in T.thread_binding(extent, tag): body(var)``."""
     var = tirx.Var(tag.replace("Idx.", "_"), INDEX)
+    return bound(tag, extent, var, body(var))
+
+
+def bound(tag: str, extent: int, var: Any, body: Any) -> Any:
+    """Return the loop over threads whose variable ``body`` has already."""
     axis = tirx.IterVar(None, tirx.Var(tag, INDEX), tirx.IterVar.ThreadIndex, tag)
     kind = tirx.ForKind.THREAD_BINDING
-    return tirx.For(var, number(0), number(extent), kind, body(var), axis)
+    return tirx.For(var, number(0), number(extent), kind, body, axis)
 
 
 def unrolled(stem: str, extent: int, body: Body) -> Any:

@@ -1,0 +1,129 @@
+// How a convolution is run in one of its forms. It follows conv.hpp.
+namespace opinfo_nvidia {
+namespace {
+
+// A form with the plan of its graph.
+struct Way {
+  int form = kWhole;
+  Graph graph;
+  Plan plan;
+  void* weights = nullptr;  // constant ones in the other layout
+
+  Record record() const { return {form, {plan.choice}}; }
+};
+
+class ConvRunner {
+ public:
+  ConvRunner(const Conv& v, const ConvGraphs& graphs, int device, int64_t alignment)
+      : v_(v), graphs_(graphs), kernels_(device, v.kernels), device_(device) {
+    epilogue_.activation = v_.activation;
+    epilogue_.limit = static_cast<float>(v_.limit);
+    epilogue_.count = static_cast<unsigned>(v_.y.count());
+    epilogue_.inside = EpilogueKernels::divisor(v_.last ? 1 : inside(v_.y));
+    epilogue_.channels = EpilogueKernels::divisor(channels(v_.y));
+    epilogue_.channel_is_row = v_.last;
+    if (alignment >= kWide) wide_ = v_.type == CUDNN_DATA_FLOAT ? kWide / 4 : kWide / 2;
+  }
+
+  // A form with its plan, and what it needs that no call changes.
+  std::shared_ptr<const Way> way(int form, const Plan& plan) const {
+    auto out = std::make_shared<Way>(Way{form, graphs_.graph(form), plan});
+    if (form == kConverted && has_constant_weights()) out->weights = constant_weights();
+    return out;
+  }
+
+  // The bytes of memory that `run` uses.
+  int64_t room(const Way& way) const {
+    return way.plan.bytes + (way.form == kConverted ? graphs_.own_bytes() : 0);
+  }
+
+  // The plan alone; the tensors that are only in the other layout are whatever `room` holds.
+  cudnnStatus_t run_plan(cudnnHandle_t h, const Way& way, void* const* data, char* room) const {
+    void* own[kOwn];
+    char* rest = place(way, room, own);
+    return way.plan.run(h, way.graph, data, own, rest);
+  }
+
+  // The first status other than success.
+  cudnnStatus_t run(cudnnHandle_t h, const Way& way, void* const* data, char* room,
+                    cudaStream_t stream) const {
+    const bool converts = way.form == kConverted;
+    void* own[kOwn];
+    char* rest = place(way, room, own);
+    if (converts) kernels_.convert(v_.x.in(data), own[kImage], matrices(v_.x), stream);
+    if (converts && !has_constant_weights())
+      kernels_.convert(v_.w.in(data), own[kWeights], matrices(v_.w), stream);
+    const cudnnStatus_t status = way.plan.run(h, way.graph, data, own, rest);
+    if (status != CUDNN_STATUS_SUCCESS || way.form < kAlone) return status;
+    if (!converts)
+      kernels_.finish(epilogue(data, v_.y.in(data)), wide_, stream);
+    else
+      kernels_.convert(epilogue(data, own[kResult]), swapped(matrices(v_.y)), stream);
+    return status;
+  }
+
+ private:
+  static constexpr int kWide = 16;
+
+  // Where tensors in the other layout are; returns the memory behind them.
+  char* place(const Way& way, char* room, void** own) const {
+    std::fill_n(own, kOwn, nullptr);
+    if (way.form != kConverted) return room;
+    for (int k = 0; k < kOwn; ++k) {
+      own[k] = room;
+      room += graphs_.own_bytes(k);
+    }
+    if (way.weights != nullptr) own[kWeights] = way.weights;
+    return room;
+  }
+
+  Epilogue epilogue(void* const* data, const void* from) const {
+    const auto at = [&](const Operand& o) { return o ? o.in(data) : nullptr; };
+    Epilogue out = epilogue_;
+    out.x = from, out.y = v_.y.in(data);
+    out.residual = at(v_.residual), out.bias = at(v_.bias), out.added = at(v_.added);
+    out.offset = static_cast<const float*>(at(v_.offset));
+    out.factor = static_cast<const float*>(at(v_.factor));
+    return out;
+  }
+
+  int64_t channels(const Operand& o) const { return v_.last ? o.last(1) : o.extents[1]; }
+  int64_t inside(const Operand& o) const { return o.count() / o.extents[0] / channels(o); }
+
+  // The matrices of pixels and channels that a tensor of the call is.
+  Matrices matrices(const Operand& o) const {
+    const Matrices first{o.extents[0], channels(o), inside(o)};
+    return v_.last ? swapped(first) : first;
+  }
+  static Matrices swapped(const Matrices& m) { return {m.count, m.columns, m.rows}; }
+
+  bool has_constant_weights() const { return v_.w.from < 0; }
+
+  // Converted once for each device. Not freed: see constants.
+  void* constant_weights() const {
+    static std::mutex mutex;
+    static auto& all = *new std::map<std::pair<int, const void*>, void*>;
+    const Capture capture(stream_of(device_));
+    std::lock_guard<std::mutex> lock(mutex);
+    void*& out = all[{device_, v_.w.fixed}];
+    if (out != nullptr) return out;
+    void* made = nullptr;
+    cudaStream_t stream = nullptr;
+    check(cudaMalloc(&made, graphs_.own_bytes(kWeights)), "memory of weights");
+    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
+    kernels_.convert(v_.w.fixed, made, matrices(v_.w), stream);
+    check(cudaStreamSynchronize(stream), "stream");
+    cudaStreamDestroy(stream);
+    return out = made;
+  }
+
+  const Conv& v_;
+  const ConvGraphs& graphs_;
+  EpilogueKernels kernels_;
+  int device_;
+  int64_t wide_ = 1;
+  Epilogue epilogue_{};
+};
+
+}  // namespace
+}  // namespace opinfo_nvidia

@@ -1,0 +1,146 @@
+// What follows a convolution: residual, bias, activation, second addend, and conversions of tensors
+// between channels first and channels last. All of it is computed in float32 and rounded once.
+//
+// Defined by the host: ELEMENT, which is 0 for float32, 1 for float16, 2 for bfloat16. It follows
+// epilogue.h. Blocks have 128 threads.
+#if ELEMENT == 0
+using Element = float;
+__device__ inline float wide(Element x) { return x; }
+__device__ inline Element narrow(float x) { return x; }
+#else
+using Element = unsigned short;
+#ifdef EMULATED
+__device__ inline float wide(Element x) { return emulated::wide(x, ELEMENT); }
+__device__ inline Element narrow(float x) { return emulated::narrow(x, ELEMENT); }
+#elif ELEMENT == 1
+__device__ inline float wide(Element x) {
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x));
+  return y;
+}
+__device__ inline Element narrow(float x) {
+  Element y;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
+  return y;
+}
+#else
+__device__ inline float wide(Element x) { return __uint_as_float(static_cast<unsigned>(x) << 16); }
+__device__ inline Element narrow(float x) {
+  Element y;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
+  return y;
+}
+#endif
+#endif
+
+// Elements that are read at once.
+template <int N>
+struct alignas(N * sizeof(Element)) Part {
+  Element at[N];
+};
+constexpr int kWidth = 16 / sizeof(Element);
+
+__device__ inline unsigned quotient(unsigned n, const Divisor& d) {
+  return (__umulhi(n, d.factor) + n) >> d.shift;
+}
+
+// Comparisons keep what is not a number.
+__device__ inline float activated(const Epilogue& e, float x) {
+  switch (e.activation) {
+    case kRelu:
+      x = x < 0.f ? 0.f : x;
+      return e.limit > 0.f && x > e.limit ? e.limit : x;
+    case kSigmoid:
+      return 1.f / (1.f + expf(-x));
+    case kTanh:
+      return tanhf(x);
+    case kSilu:
+      return x / (1.f + expf(-x));
+    case kHardSwish: {
+      float gate = x + *e.offset;
+      gate = gate < 0.f ? 0.f : gate;
+      return x * (gate > e.limit ? e.limit : gate) * *e.factor;
+    }
+    default:
+      return x;
+  }
+}
+
+// N elements side by side of each thread. x and y may be the same tensor.
+template <int N>
+__device__ inline void finish(const Epilogue& e) {
+  const unsigned place = blockIdx.x * 128u + threadIdx.x, first = place * N;
+  if (first >= e.count) return;
+  const auto read = [](const void* from, unsigned k) {
+    return from == nullptr ? Part<N>{} : static_cast<const Part<N>*>(from)[k];
+  };
+  const Part<N> x = read(e.x, place), residual = read(e.residual, place),
+                added = read(e.added, place);
+  float bias[N] = {};
+  if (e.bias != nullptr) {
+    const unsigned line = quotient(first, e.inside),
+                   channel = line - quotient(line, e.channels) * e.channels.by;
+    const Element* from = static_cast<const Element*>(e.bias) + channel;
+    if (e.inside.by > 1) {
+      for (int k = 0; k < N; ++k) bias[k] = wide(*from);
+    } else {
+      const Part<N> some = *reinterpret_cast<const Part<N>*>(from);
+      for (int k = 0; k < N; ++k) bias[k] = wide(some.at[k]);
+    }
+  }
+  Part<N> y;
+#pragma unroll
+  for (int k = 0; k < N; ++k) {
+    float value = wide(x.at[k]);
+    if (e.residual != nullptr) value += wide(residual.at[k]);
+    if (e.bias != nullptr) value += bias[k];
+    value = activated(e, value);
+    if (e.added != nullptr) value += wide(added.at[k]);
+    y.at[k] = narrow(value);
+  }
+  static_cast<Part<N>*>(e.y)[place] = y;
+}
+
+extern "C" __global__ void __launch_bounds__(128) epilogue_parts(Epilogue e) { finish<kWidth>(e); }
+extern "C" __global__ void __launch_bounds__(128) epilogue_elements(Epilogue e) { finish<1>(e); }
+
+// x is matrices of rows and columns; a block transposes a tile of 32 x 32 elements.
+extern "C" __global__ void __launch_bounds__(128) epilogue_converts(Epilogue e) {
+  constexpr int kTile = 32, kRows = 4, kSteps = kTile / kRows, kPitch = kTile + 1;
+  extern __shared__ float4 room[];
+  float* tile = reinterpret_cast<float*>(room);
+  const unsigned across = (e.columns + kTile - 1) / kTile, down = (e.rows + kTile - 1) / kTile;
+  const unsigned matrix = blockIdx.x / (across * down), number = blockIdx.x % (across * down);
+  const unsigned row0 = number / across * kTile, column0 = number % across * kTile;
+  const unsigned lane = threadIdx.x % kTile, line = threadIdx.x / kTile;
+  const unsigned begin = matrix * e.rows * e.columns;
+  const auto read = [](const void* from, unsigned k) {
+    return wide(static_cast<const Element*>(from)[k]);
+  };
+#pragma unroll
+  for (int k = 0; k < kSteps; ++k) {
+    const unsigned row = row0 + line + kRows * k, column = column0 + lane;
+    if (row < e.rows && column < e.columns)
+      tile[(line + kRows * k) * kPitch + lane] = read(e.x, begin + row * e.columns + column);
+  }
+  float residual[kSteps] = {}, added[kSteps] = {};
+#pragma unroll
+  for (int k = 0; k < kSteps; ++k) {
+    const unsigned row = row0 + lane, column = column0 + line + kRows * k;
+    if (row >= e.rows || column >= e.columns) continue;
+    if (e.residual != nullptr) residual[k] = read(e.residual, begin + column * e.rows + row);
+    if (e.added != nullptr) added[k] = read(e.added, begin + column * e.rows + row);
+  }
+  __syncthreads();
+#pragma unroll
+  for (int k = 0; k < kSteps; ++k) {
+    const unsigned row = row0 + lane, column = column0 + line + kRows * k;
+    if (row >= e.rows || column >= e.columns) continue;
+    float value = tile[lane * kPitch + line + kRows * k];
+    if (e.residual != nullptr) value += residual[k];
+    if (e.bias != nullptr) value += read(e.bias, e.channel_is_row != 0 ? row : column);
+    value = activated(e, value);
+    if (e.added != nullptr) value += added[k];
+    static_cast<Element*>(e.y)[begin + column * e.rows + row] = narrow(value);
+  }
+}

@@ -1,0 +1,26 @@
+// What the kernels of epilogue.cu are given.
+enum Activation { kIdentity, kRelu, kSigmoid, kTanh, kSilu, kHardSwish };
+
+// n / by is (high(n * factor) + n) >> shift, for n below 2^31.
+struct Divisor {
+  unsigned by, factor, shift;
+};
+
+// y = activation(x + residual + bias) + added. Tensors are null if there are none. Those but `bias`,
+// which has an element for each channel, have the elements of y, in its layout.
+struct Epilogue {
+  const void* x;
+  void* y;
+  const void* residual;
+  const void* bias;
+  const void* added;
+  int activation;
+  float limit;          // of a relu, 0 for none; of hard swish, x * min(max(x + offset, 0), limit) * factor
+  const float* offset;
+  const float* factor;
+  unsigned count;       // elements of y
+  Divisor inside;       // elements of y side by side that have one channel
+  Divisor channels;
+  unsigned rows, columns;  // where layouts are converted: of x; y has these matrices transposed
+  int channel_is_row;      // of x, else a channel is a column
+};

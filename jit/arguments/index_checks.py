@@ -1,0 +1,166 @@
+"""Check indices that a model computes: a call fails where one is outside of its axis.
+
+Before: `y = R.take(table, index)`; after: `inside = R.call_tir(checked_index, (index,))`,
+`y = R.take(table, inside)`, where the PrimFunc asserts that elements are inside and copies them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import tvm
+from tvm import relax, te, tirx
+
+from ..indices.element_bounds import ElementBounds
+from ..indices.index_origins import Origin, origin
+from ..indices.index_reads import Read, reads
+from .index_ranges import origins_at_call
+from .signature import variable_names
+
+#: TVM's ``op_pattern`` of what is not fused.
+_OPAQUE = 8
+
+
+def checked_indices(mod: tvm.IRModule) -> tvm.IRModule:
+    """Return a module that fails where an index is outside; `mod` is not modified.
+
+    Not checked are indices that are proved to be inside, constants, and parameters of exported
+    functions that are read at in each call, which are checked at the call. The code is for CPUs.
+
+    Args:
+        mod: A module before it is lowered.
+    """
+    builder = relax.BlockBuilder(mod)
+    changed = {}
+    for gvar, func in mod.functions_items():
+        if isinstance(func, relax.Function):
+            body = _Checks(func, builder).sequence(func.body)
+            if not body.same_as(func.body):
+                changed[gvar] = relax.Function(func.params, body, func.ret_ty, func.is_pure,
+                                               func.attrs)  # fmt: skip
+    if not changed:
+        return mod
+    out = builder.get()
+    for gvar, func in out.functions_items():
+        if gvar not in mod.functions:  # nothing may be fused into a check
+            out.update_func(gvar, func.with_attr("op_pattern", _OPAQUE))
+    for gvar, func in changed.items():
+        out.update_func(gvar, func)
+    return out.with_attrs(mod.attrs) if mod.attrs else out
+
+
+class _Checks:
+    """The checks of one function."""
+
+    def __init__(self, func: Any, builder: relax.BlockBuilder) -> None:
+        self._builder = builder
+        self._values: dict[Any, Any] = {}
+        _collect(func.body, self._values)
+        public = "global_symbol" in (func.attrs or {})
+        at_call = origins_at_call(func, variable_names(func)) if public else ()
+        self._at_call = [start for start, *_ in at_call]
+        self._bounds = ElementBounds(self._values, self._at_call)
+
+    def sequence(self, seq: Any) -> Any:
+        """Return a sequence of bindings with checks, or the same one if it needs none."""
+        blocks, changed = [], False
+        for block in seq.blocks:
+            bindings: list[Any] = []
+            for binding in block.bindings:
+                bindings += self._checked(binding, isinstance(block, relax.DataflowBlock))
+            same = _same(bindings, block.bindings)
+            blocks.append(block if same else type(block)(bindings))
+            changed = changed or not same
+        return relax.SeqExpr(blocks, seq.body) if changed else seq
+
+    def _checked(self, binding: Any, dataflow: bool) -> list[Any]:
+        """Return a binding after the checks that it needs."""
+        value = binding.value
+        if isinstance(value, relax.If):
+            branches = [self.sequence(b) for b in (value.true_branch, value.false_branch)]
+            if _same(branches, (value.true_branch, value.false_branch)):
+                return [binding]
+            return [relax.VarBinding(binding.var, relax.If(value.cond, *branches))]
+        checks: list[Any] = []
+        for read in reads(value):
+            start = origin(read, value, self._values)
+            if not self._is_inside(start):
+                index = read.of(value)
+                inside = (relax.DataflowVar if dataflow else relax.Var)("inside", index.ty)
+                checks.append(relax.VarBinding(inside, self._call(start, index, value)))
+                value = self._builder.normalize(_with_operand(value, read, inside))
+        return [*checks, relax.VarBinding(binding.var, value)] if checks else [binding]
+
+    def _is_inside(self, start: Origin) -> bool:
+        at_call = any(
+            start.tensor.same_as(known.tensor) and start.component == known.component
+            and self._bounds.contains(known.low, known.high, start.low, start.high)
+            for known in self._at_call
+        )  # fmt: skip
+        if at_call or start.component is not None:
+            return at_call
+        return self._bounds.inside(start.tensor, start.low, start.high)
+
+    def _call(self, start: Origin, index: Any, reader: Any) -> Any:
+        """Return a call that copies an index, and fails if an element it stems from is outside."""
+        name = reader.op.name.removeprefix("relax.")
+        message = f"{name} at an element that is outside of its axis"
+        tensors = [index] if start.tensor.same_as(index) else [index, start.tensor]
+
+        def compute(*operands: Any) -> Any:
+            return te.extern(
+                [operands[0].shape], list(operands),
+                lambda ins, outs: _body(ins[0], ins[-1], outs[0], start, message),
+                dtype=str(operands[0].dtype), name="checked_index")  # fmt: skip
+
+        call = self._builder.call_te(compute, *tensors, primfunc_name_hint="checked_index")
+        return self._builder.normalize(call)
+
+
+def _body(index: Any, source: Any, out: Any, start: Origin, message: str) -> Any:
+    """Return loops that assert that the elements of `source` are inside, and copy `index`."""
+    from tvm.script.ir_builder import IRBuilder
+    from tvm.script.ir_builder import tirx as T
+
+    def low_high(element: Any) -> Any:
+        element = tirx.Cast("int64", element)
+        return tirx.all(element >= start.low, element <= start.high)
+
+    with IRBuilder() as builder, T.seq_scope():
+        with ExitStack() as loops:
+            at = [loops.enter_context(T.serial(0, size)) for size in source.shape]
+            if start.component is not None:
+                at[-1] = tirx.IntImm("int64", start.component)
+            loops.enter_context(T.Assert(low_high(source[tuple(at)]), message, "ValueError"))
+            T.evaluate(0)
+        with ExitStack() as loops:
+            at = [loops.enter_context(T.serial(0, size)) for size in index.shape]
+            T.buffer_store(out, index[tuple(at)], at)
+    return builder.get()
+
+
+def _with_operand(call: Any, read: Read, inside: Any) -> Any:
+    """Return a call that reads at another index."""
+    args = list(call.args)
+    if read.field is None:
+        args[read.operand] = inside
+    else:
+        fields = list(args[read.operand].fields)
+        fields[read.field] = inside
+        args[read.operand] = relax.Tuple(fields)
+    return relax.Call(call.op, args, call.attrs, call.ty_args, call.span)
+
+
+def _collect(seq: Any, values: dict[Any, Any]) -> None:
+    """Add the values of all variables, also of branches."""
+    for binding in (b for block in seq.blocks for b in block.bindings):
+        values[binding.var] = binding.value
+        if isinstance(binding.value, relax.If):
+            _collect(binding.value.true_branch, values)
+            _collect(binding.value.false_branch, values)
+
+
+def _same(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    return len(a) == len(b) and all(x.same_as(y) for x, y in zip(a, b, strict=True))

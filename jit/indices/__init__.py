@@ -1,0 +1,1 @@
+"""Tensors whose elements index an axis: which operators read at them, and which elements fit."""

@@ -1,0 +1,137 @@
+"""The tensor from which the elements of an index come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tvm import relax, sym, tirx
+
+from ...analysis.support.tvm_compat import GenericConst, array_of
+from .index_reads import Read
+
+#: Operators whose results have the elements of their first operand, and no others.
+SAME_ELEMENTS = frozenset(
+    f"relax.{name}"
+    for name in ("reshape", "flatten", "expand_dims", "squeeze", "permute_dims", "astype")
+)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A tensor whose elements are those of an index before sizes are added to negative ones.
+
+    Attributes:
+        tensor: A variable or constant.
+        low: The smallest element that is inside.
+        high: The largest one.
+        component: The position on the tensor's last axis of the elements; None means all.
+    """
+
+    tensor: Any
+    low: Any
+    high: Any
+    component: int | None
+
+
+def origin(read: Read, call: Any, values: Mapping[Any, Any]) -> Origin:
+    """Return where the elements of an index come from.
+
+    They are followed through casts between integers and changes of shape. Sizes are added to
+    negative elements by `where(less(x, 0), add(x, size), x)`.
+
+    Args:
+        read: What a call reads.
+        call: The call.
+        values: The values of variables.
+    """
+    whole = read.component is None
+    index = source(read.of(call), values, moved=whole)
+    size = tirx.IntImm("int64", 1) + read.high
+    below = _wrapped(index, size, read.component, values) if _is_zero(read.low) else None
+    if below is None:
+        return Origin(index, read.low, read.high, read.component)
+    return Origin(source(below, values, moved=whole), -size, read.high, read.component)
+
+
+def values_of(func: Any) -> dict[Any, Any]:
+    """Return the values that the top of a function binds to variables."""
+    return {b.var: b.value for block in func.body.blocks for b in block.bindings}
+
+
+def source(expr: Any, values: Mapping[Any, Any], moved: bool = True) -> Any:
+    """Return the variable from which the elements of an expression come.
+
+    Args:
+        expr: A variable or constant.
+        values: The values of variables.
+        moved: Whether elements may have other positions in it.
+    """
+    while True:
+        value = values.get(expr) if isinstance(expr, relax.Var) else expr
+        if isinstance(value, relax.Var):
+            expr = value
+        elif value is not None and _keeps(value, moved):
+            expr = value.args[0]
+        else:
+            return expr
+
+
+def _keeps(value: Any, moved: bool) -> bool:
+    name = operator_name(value)
+    if name not in SAME_ELEMENTS or not (moved or name == "relax.astype"):
+        return False
+    return is_integer(value.args[0])
+
+
+def _wrapped(index: Any, size: Any, component: int | None, values: Mapping[Any, Any]) -> Any:
+    """Return the variable to whose negative elements the size is added; None if it is not."""
+    chosen: Any = values.get(index)
+    if operator_name(chosen) != "relax.where":
+        return None
+    below, moved = (values.get(arg, arg) for arg in chosen.args[:2])
+    own = chosen.args[2]
+    if operator_name(below) != "relax.less" or operator_name(moved) != "relax.add":
+        return None
+    if not (below.args[0].same_as(own) and moved.args[0].same_as(own)):
+        return None
+    zero, added = (_numbers(e, values) for e in (below.args[1], moved.args[1]))
+    if zero is None or added is None or any(not _is_zero(z) for z in zero):
+        return None
+    one = added[component] if component is not None and len(added) > 1 else added[0]
+    if len(added) > 1 and component is None:
+        return None
+    return own if sym.Analyzer().can_prove_equal(one, size) else None
+
+
+def _numbers(expr: Any, values: Mapping[Any, Any]) -> list[Any] | None:
+    """Return the numbers or sizes in a tensor of at most one axis; None for others."""
+    while True:
+        if isinstance(expr, GenericConst):
+            array = np.asarray(array_of(expr).numpy())
+            fits = array.ndim <= 1 and array.dtype.kind in "iu"
+            return [tirx.IntImm("int64", int(x)) for x in array.reshape(-1)] if fits else None
+        value = values.get(expr, expr) if isinstance(expr, relax.Var) else expr
+        name = operator_name(value)
+        if name == "relax.shape_to_tensor":
+            shape = values.get(value.args[0], value.args[0])
+            return list(shape.values) if isinstance(shape, relax.ShapeExpr) else None
+        if name not in ("relax.astype", "relax.reshape") or not is_integer(value.args[0]):
+            return None
+        expr = value.args[0]
+
+
+def is_integer(expr: Any) -> bool:
+    """Return whether the elements of a tensor are integers."""
+    return str(getattr(expr.ty, "dtype", "")).startswith(("int", "uint"))
+
+
+def operator_name(value: Any) -> str:
+    """Return the name of the operator of a call; empty for everything else."""
+    return str(getattr(getattr(value, "op", None), "name", ""))
+
+
+def _is_zero(number: Any) -> bool:
+    return isinstance(number, tirx.IntImm) and int(number) == 0

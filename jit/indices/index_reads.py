@@ -1,0 +1,129 @@
+"""What operators of Relax read or write at the elements of an operand.
+
+Compiled code does so at any index that it is given, also outside of a tensor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import ir, relax, tirx
+
+
+@dataclass(frozen=True)
+class Read:
+    """An operand whose elements index an axis.
+
+    Attributes:
+        operand: The position of the operand.
+        field: The position in the operand, if it is a tuple.
+        low: The smallest element that is inside, an expression of int64.
+        high: The largest one.
+        component: The position on the operand's last axis of the elements; None means all.
+    """
+
+    operand: int
+    low: Any
+    high: Any
+    component: int | None = None
+    field: int | None = None
+
+    def of(self, call: Any) -> Any:
+        """Return the operand of a call."""
+        value = call.args[self.operand]
+        return value if self.field is None else value.fields[self.field]
+
+
+def reads(value: Any) -> tuple[Read, ...]:
+    """Return what an expression of Relax reads or writes at elements of its operands.
+
+    Sizes without an expression are unknown, so that reads of their axes are not listed.
+    """
+    if not isinstance(value, relax.Call) or not isinstance(value.op, ir.Op):
+        return ()
+    rule = _RULES.get(value.op.name.removeprefix("relax."))
+    return () if rule is None else tuple(rule(value))
+
+
+def _take(call: Any) -> Iterator[Read]:
+    dims = _dims(call.args[0])
+    if dims is None or str(call.attrs.mode) != "fast":
+        return
+    axis = call.attrs.axis
+    yield _inside(1, _product(dims) if axis is None else dims[int(axis)])
+
+
+def _gather_elements(call: Any) -> Iterator[Read]:
+    if (dims := _dims(call.args[0])) is not None:
+        yield _inside(1, dims[int(call.attrs.axis)])
+
+
+def _scatter_elements(call: Any) -> Iterator[Read]:
+    """Elements below 0 count from the end."""
+    if (dims := _dims(call.args[0])) is not None:
+        size = dims[int(call.attrs.axis)]
+        yield Read(1, -size, size - 1)
+
+
+def _gather_nd(call: Any) -> Iterator[Read]:
+    yield from _coordinates(call, int(call.attrs.batch_dims))
+
+
+def _scatter_nd(call: Any) -> Iterator[Read]:
+    yield from _coordinates(call, 0)
+
+
+def _coordinates(call: Any, first: int) -> Iterator[Read]:
+    dims, indices = _dims(call.args[0]), _dims(call.args[1])
+    if dims is None or not indices or not isinstance(indices[-1], tirx.IntImm):
+        return
+    for k in range(int(indices[-1])):
+        yield _inside(1, dims[first + k], k)
+
+
+def _index_tensor(call: Any) -> Iterator[Read]:
+    yield from _fields(call, lambda size: _ZERO)
+
+
+def _index_put(call: Any) -> Iterator[Read]:
+    """Elements below 0 count from the end."""
+    yield from _fields(call, lambda size: -size)
+
+
+def _fields(call: Any, low: Callable[[Any], Any]) -> Iterator[Read]:
+    dims = _dims(call.args[0])
+    if dims is None or not isinstance(call.args[1], relax.Tuple):
+        return
+    for k, size in enumerate(dims[: len(call.args[1].fields)]):
+        yield Read(1, low(size), size - 1, field=k)
+
+
+def _reverse_sequence(call: Any) -> Iterator[Read]:
+    """The elements are lengths along an axis."""
+    if (dims := _dims(call.args[0])) is not None:
+        yield Read(1, _ZERO, dims[int(call.attrs.seq_axis)])
+
+
+_ZERO = tirx.IntImm("int64", 0)
+_RULES: Mapping[str, Callable[[Any], Iterator[Read]]] = {
+    "take": _take, "gather_elements": _gather_elements, "gather_nd": _gather_nd,
+    "scatter_elements": _scatter_elements, "scatter_nd": _scatter_nd,
+    "index_tensor": _index_tensor, "index_put": _index_put,
+    "reverse_sequence": _reverse_sequence,
+}  # fmt: skip
+
+
+def _inside(operand: int, size: Any, component: int | None = None) -> Read:
+    return Read(operand, _ZERO, size - 1, component)
+
+
+def _dims(expr: Any) -> list[Any] | None:
+    shape = getattr(expr.ty, "shape", None)
+    return list(shape.values) if isinstance(shape, relax.ShapeExpr) else None
+
+
+def _product(dims: list[Any]) -> Any:
+    return math.prod(dims, start=tirx.IntImm("int64", 1))

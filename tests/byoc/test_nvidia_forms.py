@@ -1,0 +1,269 @@
+"""Each form of a convolution computes the same: fused by cuDNN, alone, and in the other layout.
+
+What follows a convolution that is alone, and conversions of layouts, are kernels of our own, which
+are compiled for the host.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from opinfo.byoc.backends.nvidia.cudnn.conv_epilogue import ELEMENTS, source
+from opinfo.byoc.backends.nvidia.cudnn.cudnn import HEADERS
+from opinfo.byoc.backends.nvidia.libraries.source import library_headers
+
+from .nvidia_library import host_kernels, stub_library
+
+Array = np.ndarray[Any, Any]
+#: Runs a convolution of 3x3 pixels. `data`: x, w, residual, bias, added, offset, factor, y.
+HARNESS = """
+extern "C" void kernels(const char* path) {
+  auto* image = new DLTensor{};
+  image->data = const_cast<char*>(path);
+  constants().push_back(std::make_unique<Constant>(image));
+}
+extern "C" void times(float fused, float same, float other, int last, int without) {
+  stub::fused_time = fused;
+  stub::unnamed_time = 9.0f;
+  stub::fuses_without = without;
+  (last ? stub::last_time : stub::first_time) = same;
+  (last ? stub::first_time : stub::last_time) = other;
+}
+struct Given {
+  int64_t element, last, transposed, images, in, out, rows, columns, groups, activation, constant,
+      alignment;
+  double limit;
+};
+extern "C" int convolve(const Given* g, void* const* data) {
+  const auto image = [&](int64_t channels) {
+    return g->last ? Extents{g->images, g->rows, g->columns, channels}
+                   : Extents{g->images, channels, g->rows, g->columns};
+  };
+  const int64_t many = g->transposed ? g->in : g->out,
+                few = (g->transposed ? g->out : g->in) / g->groups;
+  Context c{"conv", 0, static_cast<int>(g->alignment),
+            {image(g->in), g->last ? Extents{many, 3, 3, few} : Extents{many, few, 3, 3},
+             image(g->out), {g->out}, image(g->out), {1}, {1}, image(g->out)}, data};
+  const auto tensor = [&](int k) { return data[k] != nullptr ? c.tensor(k) : Operand{}; };
+  Conv v;
+  constexpr cudnnDataType_t types[] = {CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16};
+  v.type = types[g->element];
+  v.kernels = static_cast<int>(g->element);
+  v.last = g->last;
+  v.transposed = g->transposed;
+  v.order = g->last ? std::vector<int>{0, 3, 1, 2} : std::vector<int>{0, 1, 2, 3};
+  v.strides = v.dilation = v.padding = {1, 1};
+  v.groups = g->groups;
+  v.x = tensor(0);
+  v.w = g->constant ? Operand{-1, data[1], c.extents[1]} : tensor(1);
+  v.residual = tensor(2), v.bias = tensor(3), v.added = tensor(4);
+  v.offset = tensor(5), v.factor = tensor(6), v.y = tensor(7);
+  v.activation = static_cast<Activation>(g->activation);
+  v.limit = g->limit;
+  try {
+    const auto kernel = convolution(c, v);
+    for (int k = 0; k < 2; ++k) (*kernel)(data, nullptr);
+  } catch (const opinfo::Error& error) {
+    return 1;
+  }
+  return 0;
+}
+"""
+
+
+class Given(ctypes.Structure):
+    """What the harness is given."""
+
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in (
+            "element", "last", "transposed", "images", "in_", "out", "rows", "columns", "groups",
+            "activation", "constant", "alignment")),
+        ("limit", ctypes.c_double),
+    ]  # fmt: skip
+
+
+def _relu(x: Array) -> Array:
+    return np.maximum(x, 0)
+
+
+def _sigmoid(x: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(-x)))
+
+
+#: The number of an activation, and the function; hard swish is x * min(max(x + 3, 0), 6) / 6.
+IDENTITY, RELU, CLIPPED, SIGMOID, TANH, SILU, HARD_SWISH = range(7)
+ACTIVATIONS: tuple[tuple[int, float, Callable[[Array], Array]], ...] = (
+    (0, 0.0, lambda x: x), (1, 0.0, _relu), (1, 0.5, lambda x: np.clip(x, 0, 0.5)),
+    (2, 0.0, _sigmoid), (3, 0.0, np.tanh), (4, 0.0, lambda x: x * _sigmoid(x)),
+    (5, 6.0, lambda x: x * np.clip(x + 3, 0, 6) / 6))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """A convolution of 3x3 pixels, padded by one: channels first, sizes of the image, operands."""
+
+    last: bool
+    channels: tuple[int, int] = (8, 12)
+    pixels: tuple[int, int] = (5, 6)
+    follows: str = "bias"
+    activation: int = RELU
+    groups: int = 1
+    constant: bool = True
+    alignment: int = 256
+    transposed: bool = False
+    dtype: str = "float32"
+
+
+#: Parts of 16 bytes need channels that are multiples of 4, or pixels if channels come first. A tile
+#: has 32 x 32 elements.
+CASES = {
+    "first": Case(False, pixels=(4, 6)),
+    "first, odd pixels": Case(False, pixels=(5, 7)),
+    "last": Case(True),
+    "last, odd channels": Case(True, channels=(3, 7), pixels=(4, 8)),
+    "tiles": Case(True, channels=(5, 40), pixels=(5, 9), follows="residual bias"),
+    "tiles, first": Case(False, channels=(40, 33), pixels=(6, 7), follows="residual bias"),
+    "no bias": Case(True, follows="residual", activation=IDENTITY),
+    "nothing": Case(True, follows="", activation=IDENTITY),
+    "clipped": Case(False, activation=CLIPPED),
+    "sigmoid": Case(True, activation=SIGMOID),
+    "tanh": Case(False, activation=TANH),
+    "silu, added": Case(True, follows="bias added", activation=SILU),
+    "hard swish, added": Case(False, follows="residual bias added", activation=HARD_SWISH),
+    "grouped": Case(True, groups=2),
+    "depthwise": Case(False, channels=(12, 12), groups=12),
+    "weights of the call": Case(True, constant=False),
+    "not aligned": Case(True, alignment=4),
+    "transposed": Case(True, channels=(8, 12), groups=2, transposed=True),
+    "transposed, first": Case(False, channels=(8, 4), transposed=True),
+    "float16": Case(True, channels=(8, 16), follows="residual bias", dtype="float16"),
+    "float16, first": Case(False, pixels=(4, 6), activation=SILU, dtype="float16"),
+    "bfloat16": Case(True, channels=(8, 7), follows="bias added", dtype="bfloat16"),
+}  # fmt: skip
+#: By the times of fused graphs, of a convolution alone in its layout and in the other one, and
+#: whether graphs without a residual are fused.
+FORMS = {0: (1, 2, 2, 1), 1: (1, 2, 2, 0), 2: (2, 1, 2, 1), 3: (2, 2, 1, 1)}
+
+
+def applies(form: int, name: str) -> bool:
+    """Whether a case is computed in a form; other tests compute what is fused."""
+    case = CASES[name]
+    if form < 2:
+        return name in ("first", "last")
+    if form == 2:
+        return case.follows != "" or case.activation != IDENTITY
+    return case.dtype == "float32"
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    headers = library_headers("opinfo.byoc.backends.nvidia.cudnn", *HEADERS)
+    return stub_library(tmp_path_factory.mktemp("forms") / "forms.so", headers + HARNESS)
+
+
+KERNELS = [host_kernels(source(dtype)) for dtype in ELEMENTS]
+
+
+@pytest.fixture
+def loaded(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The library in memory of its own, which chooses anew."""
+    monkeypatch.setenv("OPINFO_CACHE", str(tmp_path))
+    copy = tmp_path / "copy.so"
+    shutil.copy(library, copy)
+    loaded = ctypes.CDLL(str(copy))
+    for path in KERNELS:
+        loaded.kernels(path)
+    yield loaded
+    loaded.times(*map(ctypes.c_float, (1, 1, 1)), 0, 1)
+
+
+def numbers(case: Case) -> dict[str, Array]:
+    """The tensors of a case, channels first, as numbers of its dtype in float64."""
+    rng = np.random.default_rng(3)
+    (inner, outer), image = case.channels, case.pixels
+    many, few = (inner, outer) if case.transposed else (outer, inner)
+    shapes: dict[str, tuple[int, ...]] = {
+        "x": (2, inner, *image),
+        "w": (many, few // case.groups, 3, 3),
+    }
+    for name in case.follows.split():
+        shapes[name] = (outer,) if name == "bias" else (2, outer, *image)
+    return {n: rng.standard_normal(s).astype(ml_dtypes.bfloat16).astype("float64") / 2
+            for n, s in shapes.items()}  # fmt: skip
+
+
+def expected(case: Case, n: dict[str, Array]) -> Array:
+    """In float64, a tap of the window after the other."""
+    x, w = n["x"], n["w"]
+    groups, (rows, columns) = case.groups, case.pixels
+    wide = np.zeros((2, case.channels[1], rows + 2, columns + 2))
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    for i, j in np.ndindex(3, 3):
+        parts = np.split(w[:, :, i, j], groups)
+        if case.transposed:
+            made = [np.einsum("ncyx,co->noyx", a, b)
+                    for a, b in zip(np.split(x, groups, 1), parts, strict=True)]  # fmt: skip
+            wide[:, :, i : i + rows, j : j + columns] += np.concatenate(made, 1)
+        else:
+            window = padded[:, :, i : i + rows, j : j + columns]
+            made = [np.einsum("ncyx,oc->noyx", a, b)
+                    for a, b in zip(np.split(window, groups, 1), parts, strict=True)]  # fmt: skip
+            wide[:, :, 1:-1, 1:-1] += np.concatenate(made, 1)
+    y = wide[:, :, 1:-1, 1:-1] + n.get("residual", 0)
+    y = y + n["bias"][:, None, None] if "bias" in n else y
+    return np.asarray(ACTIVATIONS[case.activation][2](y) + n.get("added", 0))
+
+
+def result(loaded: Any, case: Case) -> Array:
+    """What the library computes, channels first."""
+    dtype = np.dtype(ml_dtypes.bfloat16 if case.dtype == "bfloat16" else case.dtype)
+
+    def stored(a: Array) -> Array:
+        a = np.moveaxis(a, 1, -1) if case.last and a.ndim == 4 else a
+        return np.ascontiguousarray(a).astype(dtype)
+
+    given = {name: stored(a) for name, a in numbers(case).items()}
+    given["y"] = stored(np.full((2, case.channels[1], *case.pixels), np.nan))
+    if case.activation == HARD_SWISH:
+        given |= {"offset": np.array([3], "float32"), "factor": np.array([1 / 6], "float32")}
+    names = ("x", "w", "residual", "bias", "added", "offset", "factor", "y")
+    data = (ctypes.c_void_p * len(names))(
+        *(given[n].ctypes.data if n in given else None for n in names)
+    )
+    number, limit, _ = ACTIVATIONS[case.activation]
+    options = Given(ELEMENTS[case.dtype], case.last, case.transposed, 2, *case.channels,
+                    *case.pixels, case.groups, number, case.constant, case.alignment,
+                    limit)  # fmt: skip
+    assert loaded.convolve(ctypes.byref(options), data) == 0
+    y = given["y"].astype("float64")
+    return np.moveaxis(y, -1, 1) if case.last else y
+
+
+@pytest.mark.parametrize(
+    ("name", "form"), [(name, form) for name in CASES for form in FORMS if applies(form, name)]
+)
+def test_every_form_computes_the_same(name: str, form: int, loaded: Any, tmp_path: Path) -> None:
+    case = CASES[name]
+    *times, without = FORMS[form]
+    loaded.times(*map(ctypes.c_float, times), case.last, without)
+    found, wanted = result(loaded, case), expected(case, numbers(case))
+    (record,) = (tmp_path / "cudnn").iterdir()
+    assert record.read_text().splitlines()[1].split()[0] == str(form)
+    tolerance = {"float32": 2e-6, "float16": 2e-3, "bfloat16": 1.6e-2}[case.dtype]
+    assert np.abs(found - wanted).max() <= tolerance * np.abs(wanted).max()
+
+
+def test_halves_stay_in_their_layout(loaded: Any, tmp_path: Path) -> None:
+    loaded.times(*map(ctypes.c_float, (2, 2, 1)), 1, 1)
+    result(loaded, CASES["float16"])
+    (record,) = (tmp_path / "cudnn").iterdir()
+    assert record.read_text().splitlines()[1].split()[0] == "0"
