@@ -245,7 +245,7 @@ def test_what_is_refused_stays_and_is_named(name: str) -> None:
     mod = module({"": case})
     found, told = _rewritten(mod)
     tvm.ir.assert_structural_equal(found, mod)
-    assert told == [f"1 quantised product is computed in floating point: {reason}"]
+    assert told == [f"1 quantised product is not computed in 8 bits: {reason}"]
 
 
 LEFT: dict[str, tuple[Case, str]] = {
@@ -258,6 +258,8 @@ LEFT: dict[str, tuple[Case, str]] = {
     "dequantised float8, which TVM truncates": _refused(lambda e, x: e(op.matmul(e(op.dequantize(
         x, _const(0.5), _const(0, "float16"), out_dtype="float32")), _const(W))),
         ((4, 32), FLOAT8), ""),
+    "a product that is written so": _refused(lambda e, x, w: e(transposed_matmul(
+        x, w, out_dtype="bfloat16")), ((4, 32), FLOAT8), ((8, 32), FLOAT8), ""),
     "scaled after rounding": _refused(lambda e, x: e(op.matmul(e(op.astype(
         _dequantized(e, x, 0.02, 0), "float16")), _const(W, "float16"))), X8, ""),
 }  # fmt: skip

@@ -38,13 +38,13 @@ LONGEST = 1 << 16
 def eight_bit_products(mod: Any, refuses: Refuses) -> Any:
     """The module with such products; the input is not changed.
 
-    Warns of products of two dequantised operands that stay in floating point.
+    Warns of products of two dequantised operands that stay as they are written.
     """
     writer = _Products(mod, refuses)
     out = mutated(mod, writer)
     for why, count in writer.refused.items():
         subject = "1 quantised product is" if count == 1 else f"{count} quantised products are"
-        warn(f"{subject} computed in floating point: {why}")
+        warn(f"{subject} not computed in 8 bits: {why}")
     return relax.transform.DeadCodeElimination()(out) if writer.count else mod
 
 
@@ -57,6 +57,8 @@ class _Products(relax.PyExprMutator):  # type: ignore[misc]
     def visit_call_(self, call: Any) -> Any:
         call = super().visit_call_(call)
         if not named(call, "relax.matmul") and not named(call, TRANSPOSED_MATMUL):
+            return call
+        if _is_written(call):
             return call
         operands = [codes(a, self.lookup_binding) for a in call.args]
         first, second = operands
@@ -134,6 +136,12 @@ class _Products(relax.PyExprMutator):  # type: ignore[misc]
 
     def emit(self, expr: Any) -> Any:
         return self.builder_.emit(expr)
+
+
+def _is_written(call: Any) -> bool:
+    """Whether a product is one of 8-bit numbers in rows, as the program has it."""
+    rows = named(call, TRANSPOSED_MATMUL) and [bool(t) for t in call.attrs["transposed"]]
+    return rows == [False, True] and all(str(a.ty.dtype) in ("int8", FLOAT8) for a in call.args)
 
 
 def _last(call: Any) -> Any:
