@@ -207,6 +207,20 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
         """Return the value of a node that becomes a constant, and None for other nodes."""
         return self._constants.get(node.name) if node.op == "placeholder" else None
 
+    def _reshape(self, node: fx.Node) -> Any:
+        """Convert a view; TVM's method compares extents by ``==``, which fails for expressions."""
+        x, *dims = self.retrieve_args(node)
+        dims = list(dims[0]) if isinstance(dims[0], (tuple, list)) else dims
+        shape = x.ty.shape
+        if len(shape) == len(dims) and all(map(self._equal, shape, dims)):
+            return x
+        return self._emit_torch_reshape(x, dims)
+
+    def _empty(self, node: fx.Node) -> Any:
+        """Convert an uninitialised tensor to zeros; TVM's method takes no symbolic sizes."""
+        dtype = self._convert_data_type(node.meta["val"].dtype)
+        return self.block_builder.emit(relax.op.zeros(self._sizes(node), dtype))
+
     def _getitem(self, node: fx.Node) -> Any:
         value = self.env[node.args[0]]
         if isinstance(value, list):
