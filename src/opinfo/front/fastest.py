@@ -91,7 +91,7 @@ def _fit(builds: Mapping[str, Compiled], process: TrialProcess | None) -> bool:
 
 def _apart(builds: Mapping[str, Compiled], model: Any) -> dict[str, TrialRun]:
     """Run each build in a process of its own, which costs nothing else if it fails."""
-    runs = {}
+    runs: dict[str, TrialRun] = {}
     for name, build in builds.items():
         try:
             runs |= run_builds({name: build}, model)
