@@ -18,7 +18,7 @@ def whole_build(chosen: Chosen, lowered: Lowered, whole: Mapping[str, Sequence[s
 
     All regions of the choice are that backend's. It leaves to TVM what the backend's own build
     leaves, and no more than takes almost no time. Then the two differ in layouts between operators
-    of the backend, which it plans by itself.
+    of the backend, which it plans itself.
 
     Args:
         chosen: The choice.

@@ -129,7 +129,7 @@ class _Race:
     ) -> str | None:
         """Make the build by expected costs, unless a runtime alone is the same; name that runtime.
 
-        It is made in any case if the fastest runtime has no witness yet.
+        It is made in any case if no build has the outputs of the fastest one yet.
         """
         whole: dict[str, tuple[str, ...]] = {}
         known = {name: self.builds[name] for name in kept}
