@@ -30,9 +30,9 @@ from . import (
 )
 from .arguments import Converter, is_symbolic
 from .computation_types import compared, computed, operand_types
-from .derived_sizes import bind_derived, with_variables
-from .program_sizes import expression, real
-from .size_checks import emit_check
+from .sizes.derived_sizes import bind_derived, with_variables
+from .sizes.program_sizes import expression, real
+from .sizes.size_checks import emit_check
 
 _FAMILIES = (
     torch_arithmetic, gathering, grouped_products, norms_and_pools, torch_products, torch_slices,
