@@ -23,6 +23,7 @@ from .building.build_library import build_library, copy_library, on_gpu
 from .building.build_retries import build_with_retries
 from .building.finish_module import finish_module
 from .building.read_target import read_target
+from .building.whole_builds import whole_build
 from .calibration.calibration import Calibration
 from .dispatching.choice.plan_file import DispatchPlan, fingerprint
 from .dispatching.device_layouts import prepare_in_faster_layouts
@@ -35,6 +36,18 @@ from .process.folder import Folder
 
 if TYPE_CHECKING:
     from .measure import Measure
+
+
+class SameAsWhole(Exception):
+    """One backend would have all that counts, of which the caller has a build already.
+
+    Attributes:
+        backend: Its name.
+    """
+
+    def __init__(self, backend: str) -> None:
+        super().__init__(f"{backend} alone would have all that counts")
+        self.backend = backend
 
 
 @dataclass(frozen=True)
@@ -93,6 +106,7 @@ def compile_module(
     calibration: Calibration | None = None,
     shared: SharedWork | None = None,
     runs_elsewhere: bool = False,
+    whole: Mapping[str, Sequence[str]] | None = None,
 ) -> CompiledModule:
     """Compile a Relax module to a library.
 
@@ -114,11 +128,14 @@ def compile_module(
         shared: What earlier builds of the module did already.
         runs_elsewhere: The caller runs the library in another process next, so that it is not
             checked here that runtimes can build their models.
+        whole: Backends that the caller has a build of alone, with the operators that it leaves to
+            TVM: what would differ from one of them in layouts only is not built, see `whole_build`.
 
     Returns:
         The library.
 
     Raises:
+        SameAsWhole: The build was left out; names the backend.
         CannotForce: An operator cannot go where `force` says.
         FileNotFoundError: No C++ compiler is on PATH, or none for kernels of a GPU is installed.
         PlanRefused: The saved plan does not fit the module or the backends.
@@ -146,6 +163,8 @@ def compile_module(
     dispatcher = prepare_in_faster_layouts(lowered, named, options)
     if len(named) == 1 and not plan:
         shared.lowered[named[0].name] = dispatcher.exclusions.request.lowered
+    if whole and (name := whole_build(dispatcher.choice(), dispatcher.lowered, whole)):
+        raise SameAsWhole(name)
     return build_with_retries(dispatcher, finish, build)
 
 

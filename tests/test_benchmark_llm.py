@@ -7,10 +7,12 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
+import tvm
 from tvm import relax
 
 from benchmarks.analysis.llm.__main__ import Model, main, page
 from benchmarks.analysis.llm.checkout import HOME
+from benchmarks.analysis.llm.decoys import changed, try_decoys, wrong
 from benchmarks.analysis.llm.fusions import Fusions
 from benchmarks.analysis.llm.read_prim_funcs import (
     Oracle,
@@ -98,3 +100,16 @@ def test_without_a_checkout_it_says_so(
     monkeypatch.setattr(sys, "argv", ["benchmarks.llm"])
     main()
     assert f"set {HOME}" in capsys.readouterr().out
+
+
+def test_decoys_compute_something_else_and_get_no_answer_of_their_kernel() -> None:
+    case = Matches("relax.nn.group_dequantize", ("uint32[2, 2]", "float16[2, 1]"),
+                   {"bits": 4, "group_size": 16, "offset": 7.0})  # fmt: skip
+    func = lower(case)
+    mod = tvm.IRModule({"dequantize": func, "other": func})
+    (row,) = try_decoys("model", mod, set(), limit=3)
+    assert (row.decoys, row.refused + row.answered, row.wrong) == (3, 3, [])
+    _, mutant = next(changed(strip(func)))
+    truth = Chains()(strip(func))
+    assert isinstance(truth, Chain)
+    assert wrong(mutant, truth, truth) == "the answer for the kernel"

@@ -41,7 +41,7 @@ def test_an_assertion_on_a_number_from_a_tensor_is_checked() -> None:
     mod, _ = imported(scaled, x, torch.tensor(3))
     compiled = opinfo.compile(mod, [])
     for k in (0, 5):
-        got = compiled.run(x.numpy(), np.array(k))
+        (got,) = compiled.run(x.numpy(), np.array(k))
         np.testing.assert_array_equal(got, scaled(x, torch.tensor(k)).numpy())
     for k in (-1, 6):
         with pytest.raises(ValueError, match="the model asserts u0"):

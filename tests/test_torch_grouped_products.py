@@ -52,3 +52,20 @@ def test_elements_at_the_limits_of_a_histogram_are_in_its_outer_bins() -> None:
     check(lambda x: torch.histc(x, bins=7, min=0, max=6), (experts,))
     with pytest.raises(NotImplementedError, match="depend on the data"):
         imported(lambda x: torch.histc(x, bins=7), (x,))
+
+
+def test_views_and_empty_tensors_have_symbolic_extents() -> None:
+    def sorted_back(x: torch.Tensor) -> torch.Tensor:
+        flat = x.reshape(-1, 2)
+        order = torch.arange(flat.shape[0]).flip(0)
+        back = torch.empty_like(order)
+        back[order] = torch.arange(flat.shape[0])
+        return flat.view(x.shape[0] * 2, 2).view(-1, 2)[back] + 1
+
+    x = torch.arange(12.0).reshape(3, 4)
+    check(sorted_back, (x,), (x[:2],), shapes=({0: torch.export.Dim.DYNAMIC},))
+
+
+def test_the_largest_elements_may_be_in_any_order() -> None:
+    x = torch.randn(3, 7)
+    check(lambda x: torch.topk(x, 2, dim=-1, sorted=False)[0].sum(-1), (x,))

@@ -68,6 +68,6 @@ def measure_models(
         print(rows[-1].as_line(), flush=True)
         store_row(options.json, rows[-1], "model")
     if options.page:
-        stored = [row_type(**values) for values in stored_rows(options.json)]
+        stored = [row_type(**v) for v in stored_rows(options.json)] if options.json else rows
         options.page.write_text(page(stored), encoding="utf-8")
     return rows

@@ -16,6 +16,7 @@ from ..backend.backend import Backend, Code
 from ..calibration.calibration import Calibration
 from ..codegen.probe import Unbuildable
 from ..matching.force import CannotForce
+from ..matching.lowered import Lowered
 from .choice.choose import Chosen, choose
 from .convert_regions import AssignedRegion, assign_regions, convert_regions, find_unbuildable
 from .cost_matches import cost_matches
@@ -96,6 +97,12 @@ class Dispatcher:
         self.regions: list[AssignedRegion] = []
         self.codes: Sequence[Code] = ()
         self._chosen: Chosen | None = None
+        self._next: Chosen | None = None
+
+    @property
+    def lowered(self) -> Lowered:
+        """The module in the layouts of the request."""
+        return self.exclusions.request.lowered
 
     def run(self) -> Dispatched:
         """Return the module partitioned into the best regions that convert.
@@ -117,10 +124,7 @@ class Dispatcher:
         while self._chosen is None:
             stage("choosing backends")
             request = self.exclusions.request
-            try:
-                chosen = choose_regions(request)
-            except CannotForce as error:
-                raise self.exclusions.explained(error) from error
+            chosen, self._next = self.choice(), None
             self.regions = assign_regions(request.lowered, chosen.matches, request.backends)
             conversion = convert_regions(self.regions, request.backends)
             self.exclusions.note(conversion.failures)
@@ -129,6 +133,15 @@ class Dispatcher:
             else:
                 self._chosen, self.codes = chosen, conversion.codes
         return self._chosen
+
+    def choice(self) -> Chosen:
+        """Return the best regions before their code is generated. Raises as `run` does."""
+        if self._next is None:
+            try:
+                self._next = choose_regions(self.exclusions.request)
+            except CannotForce as error:
+                raise self.exclusions.explained(error) from error
+        return self._next
 
     def exclude_unbuildable(self, error: Exception) -> bool:
         """Exclude the regions of the last run that do not build; False if all of them build.

@@ -81,9 +81,10 @@ def test_many_rows_are_multiplied_on_tensor_cores(packed: bool, rows: int, n: in
     np.testing.assert_allclose(execute(kernel, values)[0], multiplied(values), 1e-9, 1e-9)
 
 
-def test_a_module_gets_the_kernel() -> None:
-    mod = tvm.IRModule({"main": prim_func(PACKED).with_attr("global_symbol", "main")})
-    assert "reinterpret" in str(scheduled(mod, TARGET)["main"].script())
+@pytest.mark.parametrize(("rows", "n", "part"), [(3, 8, "reinterpret"), (40, 64, "tvm_mma_sync")])
+def test_a_module_gets_the_kernel(rows: int, n: int, part: str) -> None:
+    mod = tvm.IRModule({"main": prim_func(PACKED, rows, n=n).with_attr("global_symbol", "main")})
+    assert part in str(scheduled(mod, TARGET)["main"].script())
 
 
 def net(rows: int, shared: bool = False) -> Any:

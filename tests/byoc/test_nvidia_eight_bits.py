@@ -30,7 +30,7 @@ NUMPY: dict[str, Any] = {FLOAT8: ml_dtypes.float8_e4m3fn, "bfloat16": ml_dtypes.
 Array = np.ndarray[Any, Any]
 Build = Callable[..., Any]
 #: Shapes of the operands.
-PAIR = ((N, 48), (32, 48))
+PAIR = ((ROWS, 48), (32, 48))
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ CASES: dict[str, Case] = {
     "float8, a layer": _floats(
         _layer, lambda x, w, s, t, b, z: np.maximum(_product(x, w) * s * t + b + z, 0),
         "transposed_matmul multiply multiply astype add astype add relu astype",
-        ((), "float32"), ((), "float32"), ((32,), "float16"), ((N, 32), "float16"),
+        ((), "float32"), ((), "float32"), ((32,), "float16"), ((ROWS, 32), "float16"),
         tolerance=2e-3),
     "float8 in bfloat16": _floats(
         lambda e, x, w, b: e(op.add(e(transposed_matmul(x, w, out_dtype="bfloat16")), b)),
@@ -123,7 +123,7 @@ def values(cases: dict[str, Case]) -> dict[str, list[Array]]:
     rng = np.random.default_rng(0)
 
     def array(shape: Any, dtype: str) -> Array:
-        sizes = [ROWS if e is N else e for e in shape]
+        sizes = list(shape)
         if dtype == "int8":
             return np.asarray(rng.integers(-128, 128, sizes), "int8")
         return np.asarray(rng.standard_normal(sizes), "float32").astype(NUMPY.get(dtype, dtype))
@@ -174,6 +174,8 @@ REFUSED: dict[str, tuple[Case, str]] = {
                 "6 columns of int8, expected a multiple of 4"),
     "terms": (_plain((4, 24), (16, 24), FLOAT8, "float32"),
               "24 terms of a sum of float8_e4m3fn, expected a multiple of 16"),
+    "symbolic rows": (_plain((N, 16), (16, 16), "int8", "int32"),
+                      "the number of rows is symbolic"),
     "symbolic columns": (_plain((4, 16), (N, 16), "int8", "int32"),
                          "the number of columns is symbolic"),
     "result": (_plain((4, 16), (16, 16), "int8", "float32"),

@@ -177,6 +177,7 @@ KERNELS = [host_kernels(source(dtype)) for dtype in ELEMENTS]
 def loaded(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The library in memory of its own, which chooses anew."""
     monkeypatch.setenv("OPINFO_CACHE", str(tmp_path))
+    monkeypatch.setenv("OPINFO_CUDNN_PLANS", "1")
     copy = tmp_path / "copy.so"
     shutil.copy(library, copy)
     loaded = ctypes.CDLL(str(copy))

@@ -129,14 +129,15 @@ def chosen(cache: Path) -> list[str]:
 #: Times of fused graphs, and of a convolution alone in its layout, in the other one, by an engine
 #: that heuristics do not name, and relative to these with such a knob: the start of the record,
 #: which has the form, the engine, the number of knobs, the kind and the value of each.
-TIMES = {(2, 1, 2, 2, 1): "2 2 1 0 7", (2, 2, 1, 2, 1): "3 2 1 0 7", (2, 2, 2, 1, 1): "2 3 0",
-         (1, 2, 2, 2, 1): "0 2 1 0 7", (2, 2, 2, 3, 0.4): "2 2 1 0 4",
-         (2, 3, 2, 4, 0.4): "3 2 1 0 4", (2, 4, 4, 2, 0.4): "2 3 1 0 4"}  # fmt: skip
+TIMES: dict[tuple[float, ...], str] = {
+    (2, 1, 2, 2, 1): "2 2 1 0 7", (2, 2, 1, 2, 1): "3 2 1 0 7", (2, 2, 2, 1, 1): "2 3 0",
+    (1, 2, 2, 2, 1): "0 2 1 0 7", (2, 2, 2, 3, 0.4): "2 2 1 0 4", (2, 3, 2, 4, 0.4): "3 2 1 0 4",
+    (2, 4, 4, 2, 0.4): "2 3 1 0 4"}  # fmt: skip
 
 
 @pytest.mark.parametrize("times", TIMES)
 def test_the_fastest_form_is_taken(
-    times: tuple[float, float, float, float, float], library: Path, cache: Path, tmp_path: Path
+    times: tuple[float, ...], library: Path, cache: Path, tmp_path: Path
 ) -> None:
     loaded = process(library, tmp_path / "so")
     loaded.times(*map(ctypes.c_float, times))

@@ -240,6 +240,34 @@ def test_graphs_end_with_their_machine(library: Any) -> None:
     assert machine.counted()["live"] < 0
 
 
+def test_tuples_of_parameters_are_inputs(tmp_path: Path) -> None:
+    """As the keys and values of all layers: kernels read them where they are."""
+    ty = relax.TensorType((3, 4), "float32")
+    x, past = relax.Var("x", ty), relax.Var("past", relax.TupleType([ty, ty]))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, past]):
+        with builder.dataflow():
+            first, second = (builder.emit(relax.TupleGetItem(past, k)) for k in range(2))
+            y = kernel(builder.emit, "t_double", kernel(builder.emit, "t_double", x))
+            results = [y, kernel(builder.emit, "t_double", second), first]
+            out = builder.emit_output(relax.Tuple(results))
+        builder.emit_func_output(out)
+    mod = planned(builder.get())
+    assert isinstance(whole_call(mod, mod["main"], cases.SYMBOLS), WholeCall)
+    machine = Machine(cases.built(mod, tmp_path))
+    tensors = [_tensor(k) for k in range(3)]
+    for k in range(12):
+        for j, tensor in enumerate(tensors):
+            _put(tensor, 3 * k + j)
+        got = machine(tensors[0], tensors[1:])
+        want = 4 * _array(3 * k), 2 * _array(3 * k + 2), _array(3 * k + 1)
+        for have, value in zip(got, want, strict=True):
+            np.testing.assert_array_equal(have.numpy(), value)
+        del got
+    counted = machine.counted()
+    assert counted["launches"] > 0 and counted["copies"] <= 12 * 3
+
+
 REFUSED = {
     "sizes have no bounds": lambda: module(_chain, [(N, 4)]),
     "it has 1 kernels": lambda: module(lambda e, x: kernel(e, "t_double", x), [(3, 4)]),

@@ -49,7 +49,7 @@ def total(zero: int) -> Any:
 
 
 def _expected(exact: Array, zero: int) -> Array:
-    return np.clip(np.rint(exact) + zero, 0, 255).astype("uint8")
+    return np.asarray(np.clip(np.rint(exact) + zero, 0, 255), "uint8")
 
 
 @pytest.mark.parametrize("zero", [0, 3])

@@ -6,8 +6,9 @@ Each model is an architecture and a quantisation, `llama.q4f16_1`, of two small 
 through MLC-LLM's own compile pipeline for CUDA. After each phase every PrimFunc is stripped of all
 names, attributes and annotations and read from its body; every answer is run against its PrimFunc
 on random inputs. The fusions that MLC-LLM makes by the names of PrimFuncs are compared with those
-of `opinfo.transform` on the stripped module. MLC-LLM's Python is taken from the checkout in the
-folder that the environment variable ``MLC_LLM_HOME`` names.
+of `opinfo.transform` on the stripped module. Kernels of some models are changed in one place each,
+and an interpreter checks the answers. MLC-LLM's Python is taken from the checkout in the folder
+that the environment variable ``MLC_LLM_HOME`` names.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from benchmarks.analysis.llm.checkout import HOME, checkout
+from benchmarks.analysis.llm.decoys import try_decoys
 from benchmarks.analysis.llm.fusions import fusions
 from benchmarks.analysis.llm.mlc_modules import ARCHITECTURES, QUANTISATIONS, load, make
 from benchmarks.analysis.llm.mlc_pipeline import PHASES, PLAIN
@@ -32,6 +34,8 @@ UNSUPPORTED = "mixtral.q4f16_0"
 MODELS = tuple(
     name for a in ARCHITECTURES for q in QUANTISATIONS if (name := f"{a}.{q}") != UNSUPPORTED
 )
+#: The models of whose kernels decoys are made: each has other words, or words in another order.
+DECOYS = ("llama.q4f16_1", "llama.q3f16_1", "llama.q4f16_0")
 SHARE, SLOWEST, WHOLE = 0.95, 1.0, 10.0
 HEAD = """# Language models
 
@@ -52,6 +56,11 @@ PrimFuncs, and transposes by operators before lowering; opinfo's passes run on t
 module.
 Two more of MLC-LLM's passes fuse nothing here: `FuseAddRMSNorm` needs a hidden size that is a
 multiple of 1,024, and `FuseFTDequantizeEpilogue` kernels of FasterTransformer."""
+MADE = """Kernels with one change each, such as another order of the values in a word, a group that
+ends elsewhere, another sign, or the other half of a rotated vector. An interpreter says that each
+computes something other than its kernel. An answer is right if it is what the decoy computes.
+
+{decoys} decoys, {wrong} with a wrong answer."""
 URL = "https://github.com/mlc-ai/mlc-llm"
 
 
@@ -62,6 +71,7 @@ class Model:
     model: str
     phases: list[dict[str, Any]]
     fusions: list[dict[str, Any]]
+    decoys: list[dict[str, Any]] = field(default_factory=list)
 
     def as_line(self) -> str:
         cells = [
@@ -73,16 +83,20 @@ class Model:
             f"{f['kind']}: {f['both']} of {f['by_name']}, {len(f['more'])} more"
             for f in self.fusions
         ]
+        cells += [
+            f"{d['kernel']}: {d['decoys']} decoys, {len(d['wrong'])} wrong" for d in self.decoys
+        ]
         return f"{self.model}  " + "; ".join(cells)
 
 
-def measure(name: str, folder: Path, oracle: Oracle) -> Model:
-    """Make the module of a model at each phase, and read it."""
+def measure(name: str, folder: Path, oracle: Oracle, tried: set[int]) -> Model:
+    """Make the module of a model at each phase, and read it; kernels with decoys are ``tried``."""
     architecture, quantisation = name.split(".")
     files = make(architecture, quantisation, folder)
     mods = {phase: load(files[phase]) for phase in (PLAIN, *PHASES)}
     rows = [asdict(read(mods[phase], phase, oracle)) for phase in PHASES]
-    return Model(name, rows, [asdict(f) for f in fusions(**mods)])
+    decoys = try_decoys(name, mods["legalised"], tried) if name in DECOYS else []
+    return Model(name, rows, [asdict(f) for f in fusions(**mods)], [asdict(d) for d in decoys])
 
 
 def page(models: list[Model]) -> str:
@@ -105,7 +119,15 @@ def page(models: list[Model]) -> str:
         for m in models for p in m.phases
     ]  # fmt: skip
     return head + "\n".join(
-        [table(columns, rows), "", *_fusions(models), "## Refused", "", *_listing(every)]
+        [
+            table(columns, rows),
+            "",
+            *_fusions(models),
+            *_decoys(models),
+            "## Refused",
+            "",
+            *_listing(every),
+        ]
     )
 
 
@@ -117,6 +139,20 @@ def _fusions(models: list[Model]) -> list[str]:
     ]  # fmt: skip
     head = ("model", "fused", "by name", "also by opinfo", "only by opinfo", "only by name")
     return ["## Fusions", "", FUSED, "", table(head, rows), ""]
+
+
+def _decoys(models: list[Model]) -> list[str]:
+    every = [d for m in models for d in m.decoys]
+    if not every:
+        return []
+    rows = [
+        (d["kernel"], d["family"], *(str(d[k]) for k in ("decoys", "refused", "answered")),
+         str(len(d["wrong"])))
+        for d in every
+    ]  # fmt: skip
+    head = ("kernel", "family", "decoys", "refused", "answered rightly", "wrong")
+    count, wrong = sum(d["decoys"] for d in every), sum(len(d["wrong"]) for d in every)
+    return ["## Decoys", "", MADE.format(decoys=count, wrong=wrong), "", table(head, rows), ""]
 
 
 def _listing(every: list[dict[str, Any]]) -> list[str]:
@@ -142,17 +178,19 @@ def main() -> None:
     if checkout() is None:
         print(f"skipped: set {HOME} to the folder of a checkout of {URL}")
         return
-    oracle = Oracle()
+    oracle, tried = Oracle(), set[int]()
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.keep or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
-        rows = measure_models(options, lambda n: measure(n, folder, oracle), Model, page)
+        rows = measure_models(options, lambda n: measure(n, folder, oracle, tried), Model,
+                              page)  # fmt: skip
     every = [p for m in rows for p in m.phases]
     named = sum(p["answered"] + p["partly"] for p in every)
     enough = named >= SHARE * sum(p["functions"] for p in every)
     fast = all(p["slowest"] <= SLOWEST and p["seconds"] <= WHOLE for p in every)
     whole = not any(f["missing"] for m in rows for f in m.fusions)
-    sys.exit(int(not (enough and fast and whole and not any(p["wrong"] for p in every))))
+    right = not any(r["wrong"] for m in rows for r in (*m.phases, *m.decoys))
+    sys.exit(int(not (enough and fast and whole and right)))
 
 
 if __name__ == "__main__":

@@ -49,10 +49,10 @@ def compare(func: Any, chain: Chain, seed: int = 0) -> str | None:
     if all(step.info.certificate.kind == "kernel" for step in chain.steps):
         return _compared(*_kernel(func, chain), func, chain)
     rng = np.random.default_rng(seed)
-    sizes = _chosen(func, rng) | _assumed(chain)
+    sizes = chosen_sizes(func) | _assumed(chain)
     updated = [k for k in chain.inplace_indices if k >= 0]
     count = len(chain.outputs) - len(updated)
-    inputs = _inputs(func, count, sizes, rng)
+    inputs = random_inputs(func, count, sizes, rng)
     if any(_stores_apart(step) for step in chain.steps):
         _make_distinct(inputs, rng)
     in_step = any(IN_STEP in step.info.certificate.assumptions for step in chain.steps)
@@ -112,8 +112,8 @@ def _error(a: Array, b: Array) -> float:
     return float(np.abs(x[finite] - y[finite]).max(initial=0)) / scale
 
 
-def _chosen(func: Any, rng: Any) -> dict[str, int]:
-    """A number for each symbolic size, small ones, all different, and each integer parameter.
+def chosen_sizes(func: Any) -> dict[str, int]:
+    """Return a number for each symbolic size, small and all different, and each integer parameter.
 
     A parameter that is not in a shape may be an index, so it is 1 or 0.
     """
@@ -169,8 +169,10 @@ def _shape(param: Any, sizes: Mapping[str, int]) -> list[int]:
     return [number(e, sizes) for e in param.ty.shape]
 
 
-def _inputs(func: Any, outputs: int, sizes: Mapping[str, int], rng: Any) -> dict[int, Array | None]:
-    """Seeded values by the position of the parameter; None for a size."""
+def random_inputs(
+    func: Any, outputs: int, sizes: Mapping[str, int], rng: Any
+) -> dict[int, Array | None]:
+    """Return random values by the position of the parameter; None for a size."""
     buffers = [k for k, p in enumerate(func.params) if is_buffer_var(p)]
     last = [*buffers, len(func.params)][len(buffers) - outputs]
     extents = [e for k in buffers for e in _shape(func.params[k], sizes) if e > 1]
@@ -222,19 +224,10 @@ def _called(
     named = serial(func).with_attr("global_symbol", "main").with_attr("tirx.noalias", True)
     if not in_step:
         compiled = tvm.compile(tvm.IRModule({"main": named}), target="llvm")
-    given: list[Any] = []
-    results: list[Any] = []
-    for k, param in enumerate(func.params):
-        value = inputs.get(k)
-        if value is not None and is_buffer_var(param):
-            given.append(tvm.runtime.tensor(value))  # a copy
-        elif value is not None:
-            given.append(value.item())
-        elif k in inputs:
-            given.append(sizes[param.name])
-        else:
-            results.append(tvm.runtime.tensor(np.zeros(_shape(param, sizes), str(param.ty.dtype))))
-            given.append(results[-1])
+    given = [
+        tvm.runtime.tensor(v) if is_buffer_var(p) else v
+        for p, v in zip(func.params, arguments(func, sizes, inputs), strict=True)
+    ]
     if in_step:
         arrays = [
             v.numpy() if is_buffer_var(p) else v for p, v in zip(func.params, given, strict=True)
@@ -245,8 +238,23 @@ def _called(
             given[place].copyfrom(array.astype(str(given[place].dtype)))
     else:
         compiled["main"](*given)
+    results = [v for k, v in enumerate(given) if k not in inputs]
     new = iter(results)
     return [(given[k] if k >= 0 else next(new)).numpy() for k in inplace_indices]
+
+
+def arguments(func: Any, sizes: Mapping[str, int], inputs: Mapping[int, Array | None]) -> list[Any]:
+    """Return an array for each buffer, zeros for results, and a number for each scalar."""
+    given: list[Any] = []
+    for k, param in enumerate(func.params):
+        value = inputs.get(k)
+        if value is not None:
+            given.append(value if is_buffer_var(param) else value.item())
+        elif k in inputs:
+            given.append(sizes[param.name])
+        else:
+            given.append(np.zeros(_shape(param, sizes), str(param.ty.dtype)))
+    return given
 
 
 def serial(func: Any) -> Any:

@@ -7,19 +7,13 @@ weights that do not fit into the cache, in CUDA graphs.
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import tempfile
-import time
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 from benchmarks.gpu.gpu_kernels.kernel_builds import by_tvm, compiled
-from benchmarks.gpu.gpu_kernels.kernel_times import bandwidth, timed
+from benchmarks.gpu.gpu_kernels.kernel_times import timed
+from benchmarks.gpu.language.product_runs import parser, run
 
 #: Columns and depth: the products of Llama 8B, and those joined.
 SIZES = ((4096, 4096), (6144, 4096), (28672, 4096), (4096, 14336), (14336, 4096))
@@ -154,37 +148,10 @@ def _weights(columns: int, depth: int, bits: int) -> tuple[list[Any], Any]:
 
 def main() -> None:
     """Build in parallel, then time."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.language.products")
-    parser.add_argument("--tiles", action="store_true", help="also other tiles than the default")
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--arch", default="sm_90")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--build", action="store_true", help="only build; needs no GPU")
-    options = parser.parse_args()
-    begun = time.perf_counter()
-    rows = []
-    with tempfile.TemporaryDirectory() as folder:
-        with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
-            work = partial(build, folder=folder, arch=options.arch)
-            builds = list(pool.map(work, jobs(options.tiles)))
-        print(f"built {len(builds)} in {time.perf_counter() - begun:.0f} s", flush=True)
-        if options.build:
-            print(*(b for b in builds if not b["path"].endswith(".so")), sep="\n")
-            return
-        import torch
-
-        limit = bandwidth(torch)
-        print(f"{torch.cuda.get_device_name()}, copy {limit / 1e9:.0f} GB/s", flush=True)
-        for built in builds:
-            try:
-                rows.append(measure(built, limit))
-            except Exception as error:
-                rows.append({"job": built["job"],
-                             "note": f"{type(error).__name__}: {str(error)[:150]}"})  # fmt: skip
-            print(json.dumps(rows[-1]), flush=True)
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(rows))
+    options = parser("benchmarks.gpu.language.products")
+    options.add_argument("--tiles", action="store_true", help="also other tiles than the default")
+    chosen = options.parse_args()
+    run(chosen, jobs(chosen.tiles), build, measure)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """Numbers of 8 bits, and the real numbers that a program makes of them before it multiplies.
 
 dequantize(q, s, z), (q - z) * s in float32, permute_dims(…) of one, a constant of whole numbers
+
+TVM's `relax.dequantize` truncates float8 to whole numbers, so only casts of float8 are followed.
 """
 
 from __future__ import annotations
@@ -124,7 +126,7 @@ def _cast(call: Any, read: Reader) -> Codes | str:
     inner = read(source)
     if isinstance(inner, str) or not inner.scales or wide == "float32":
         return inner
-    most = 448 if inner.dtype == FLOAT8 else 255
+    most = 448.0 if inner.dtype == FLOAT8 else 255.0
     for scale in inner.scales:
         most *= float(np.abs(array_of(scale).numpy()).max(initial=0)) if _known(scale) else np.inf
     return inner if wide == "float16" and most <= LARGEST else f"an operand is rounded to {wide}"
@@ -144,9 +146,10 @@ def _moved_by_zero(call: Any, read: Reader) -> Codes | str:
         zero = _zero(call.args[1])
         return zero if isinstance(zero, str) else replace(inner, zero=zero)
     point = read(call.args[1])
-    whole = isinstance(point, Codes) and not point.scales and point.dtype == "int8"
-    if not whole or point.zero is not None or not is_single(point.data):
-        return "the zero point of an operand is not one number of 8 bits"
+    if isinstance(point, str) or point.scales or point.zero is not None or point.dtype == FLOAT8:
+        return "the zero point of an operand is not a number of 8 bits"
+    if not is_single(point.data):
+        return "an operand has several zero points"
     return replace(inner, zero=point.data)
 
 

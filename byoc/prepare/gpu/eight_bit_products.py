@@ -27,8 +27,8 @@ from ...patterns.symbolic_extents import extent_of
 from ..mutation.mutate import mutated, named
 from .codes import FLOAT8, Codes, codes, is_single
 
-Refuses = Callable[[str, object, object], "str | None"]
-"""Returns why a product is refused, by the operands' dtype, its columns and the terms of a sum."""
+Refuses = Callable[[str, Sequence[object], object, object], "str | None"]
+"""Why a product is refused, by the dtype, its rows, its columns and the terms of a sum."""
 
 RESULTS = ("float32", "float16", "bfloat16", "int32")
 #: The most terms of a sum in int32 of codes, minus a zero point times a sum of weights.
@@ -38,13 +38,13 @@ LONGEST = 1 << 16
 def eight_bit_products(mod: Any, refuses: Refuses) -> Any:
     """The module with such products; the input is not changed.
 
-    Warns of products of two dequantised operands that stay in floating point.
+    Warns of products of two dequantised operands that stay as they are written.
     """
     writer = _Products(mod, refuses)
     out = mutated(mod, writer)
     for why, count in writer.refused.items():
         subject = "1 quantised product is" if count == 1 else f"{count} quantised products are"
-        warn(f"{subject} computed in floating point: {why}")
+        warn(f"{subject} not computed in 8 bits: {why}")
     return relax.transform.DeadCodeElimination()(out) if writer.count else mod
 
 
@@ -57,6 +57,8 @@ class _Products(relax.PyExprMutator):  # type: ignore[misc]
     def visit_call_(self, call: Any) -> Any:
         call = super().visit_call_(call)
         if not named(call, "relax.matmul") and not named(call, TRANSPOSED_MATMUL):
+            return call
+        if _is_written(call):
             return call
         operands = [codes(a, self.lookup_binding) for a in call.args]
         first, second = operands
@@ -73,12 +75,13 @@ class _Products(relax.PyExprMutator):  # type: ignore[misc]
         """The product of the codes, scaled; or why it is refused."""
         turned = call.attrs["transposed"] if named(call, TRANSPOSED_MATMUL) else (False, False)
         dtype, result = first.dtype, str(call.ty.dtype)
-        terms, columns = extent_of(call.args[0].ty.shape.values[-1]), _last(call)
+        terms = extent_of(call.args[0].ty.shape.values[-1])
+        *rows, columns = map(extent_of, call.ty.shape.values)
         factors = _factors(first, second, bool(turned[1]))
         reasons = (
             _operands(first, second, [bool(t) for t in turned]), _result(result, dtype),
             factors if isinstance(factors, str) else None,
-            self.refuses(dtype, columns, terms), _terms(dtype, terms),
+            self.refuses(dtype, rows, columns, terms), _terms(dtype, terms),
         )  # fmt: skip
         if (reason := next(filter(None, reasons), None)) is not None:
             return reason
@@ -136,8 +139,10 @@ class _Products(relax.PyExprMutator):  # type: ignore[misc]
         return self.builder_.emit(expr)
 
 
-def _last(call: Any) -> Any:
-    return extent_of(call.ty.shape.values[-1])
+def _is_written(call: Any) -> bool:
+    """Whether a product is one of 8-bit numbers in rows, as the program has it."""
+    rows = named(call, TRANSPOSED_MATMUL) and [bool(t) for t in call.attrs["transposed"]]
+    return rows == [False, True] and all(str(a.ty.dtype) in ("int8", FLOAT8) for a in call.args)
 
 
 def _operands(first: Codes, second: Codes, turned: Sequence[bool]) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import tvm
@@ -84,11 +84,14 @@ class BackendChoice:
         backends: Names or backends.
         priority: Their classes.
         costs: The calibration that costs come from; None on a GPU that is not calibrated.
+        whole: Backends of which there is a build alone, with the operators that it leaves to TVM;
+            a choice that comes down to one of them is not built.
     """
 
     backends: Sequence[str | Backend]
     priority: Mapping[str, int] | None
     costs: InForce | None
+    whole: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def calibration(self) -> Calibration | None:

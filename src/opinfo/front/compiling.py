@@ -109,7 +109,8 @@ def compile(
             library = compile_module(mod, chosen.backends, wants, priority=chosen.priority,
                                      force=force, saved=plan, measure=how, target=tvm_target,
                                      plan=layouts, calibration=chosen.calibration,
-                                     shared=shared, runs_elsewhere=runs_elsewhere)  # fmt: skip
+                                     shared=shared, runs_elsewhere=runs_elsewhere,
+                                     whole=chosen.whole)  # fmt: skip
             return Compiled(tvm_target, library, signatures, chosen.costs if told else None)
 
         files = None

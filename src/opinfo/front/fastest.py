@@ -17,6 +17,7 @@ import tvm
 from ..analysis.support.progress import stage
 from ..analysis.support.warn import warn
 from ..byoc.building.build_library import on_gpu
+from ..verify.free_memory import fit
 from ..verify.trial_inputs import trial_inputs
 from ..verify.trial_runs import CPU, GPU, TrialProcess, TrialRun, trial_runs
 from ..verify.verification import difference, tolerance_of
@@ -52,6 +53,8 @@ def run_or_rebuild(
 ) -> tuple[dict[str, Compiled], dict[str, TrialRun]]:  # fmt: skip
     """Run builds in turns; those that do not load are replaced.
 
+    If they do not fit into memory together, or the process fails, each runs in its own process.
+
     Args:
         builds: The builds by name.
         again: Makes a build again, without the regions that do not load, from its name and the
@@ -63,16 +66,38 @@ def run_or_rebuild(
         RuntimeError: The process fails again.
     """
     try:
-        runs = run_builds(builds, model, process)
-        failed = {name: run.error for name, run in runs.items() if not run.loaded}
+        runs = (
+            run_builds(builds, model, process) if _fit(builds, process) else _apart(builds, model)
+        )
     except RuntimeError as error:  # any of them may have ended the process
-        failed = dict.fromkeys(builds, str(error))
+        lone = {name: TrialRun((), (), False, str(error)) for name in builds}
+        runs = _apart(builds, model) if len(builds) > 1 else lone
+    failed = {name: run.error for name, run in runs.items() if not run.loaded}
     if not failed:
         return dict(builds), runs
     made = {name: again(name, failed[name]) if name in failed else built
             for name, built in builds.items()}  # fmt: skip
     mended = {name: built for name, built in made.items() if built is not None}
     return mended, run_builds(mended, model, process)
+
+
+def _fit(builds: Mapping[str, Compiled], process: TrialProcess | None) -> bool:
+    """Return whether builds fit into memory together, if need be without what is loaded now."""
+    libraries = [build.library for build in builds.values()]
+    if process is not None and not fit(libraries):
+        process.close()
+    return len(libraries) < 2 or fit(libraries)
+
+
+def _apart(builds: Mapping[str, Compiled], model: Any) -> dict[str, TrialRun]:
+    """Run each build in a process of its own, which costs nothing else if it fails."""
+    runs: dict[str, TrialRun] = {}
+    for name, build in builds.items():
+        try:
+            runs |= run_builds({name: build}, model)
+        except RuntimeError as error:
+            runs[name] = TrialRun((), (), False, str(error))
+    return runs
 
 
 def fastest(
@@ -88,7 +113,8 @@ def fastest(
     Args:
         builds: Builds of the model by the words that describe their choice.
         model: The module of all.
-        others: Runs of other builds, which only say whether outputs are right.
+        others: Runs of other builds, which say whether outputs are right. If all builds are among
+            them, nothing runs again: they ran in turns.
         process: Where to run them; by default in a new process.
         again: See `run_or_rebuild`; by default builds that do not load have no times.
         files: Those of `builds` that are of the model's file. They are not all.
@@ -103,7 +129,9 @@ def fastest(
         assert rebuilt is not None  # only builds of the file may be dropped
         return rebuilt
     try:
-        if again is None:
+        if others and all(name in others for name in different):
+            runs = {name: others[name] for name in different}
+        elif again is None:
             runs = run_builds(different, model, process)
         else:
             different, runs = run_or_rebuild(different, again, model, process)

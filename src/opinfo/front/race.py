@@ -18,6 +18,7 @@ from math import inf
 from typing import Any
 
 from ..byoc.backend.catalog import find
+from ..byoc.compile import SameAsWhole
 from ..byoc.compile_file import FileRefused
 from ..byoc.measure import Measure
 from ..byoc.patterns.failure import one_line
@@ -87,6 +88,8 @@ class _Race:
         self.build, self.model, self.process, self.files = build, model, process, files
         #: The runtimes of builds of the file, by the builds' names, and why others have none.
         self.readers: dict[str, str] = {}
+        #: The runtimes of builds of single runtimes, by the builds' names.
+        self.runtimes: dict[str, str] = {}
         self.refused: dict[str, str] = {}
         self.made: dict[str, tuple[BackendChoice, Measure | None, bool, bool]] = {}
         self.builds: dict[str, Compiled] = {}
@@ -103,24 +106,54 @@ class _Race:
         choice = _corrected(choice, {n: builds[ALONE.format(n)] for n in names}, runs)
         if measure is not None:
             self.add(MEASURED, choice, measure)
-        mixed = self.add(EXPECTED, choice, quiet=measure is not None)
+        same = self.add_mixed(choice, kept, measure)
         finalists = [n for n in (MEASURED, EXPECTED) if n in builds] + _until_agreed(
             kept, runs, builds, self.readers
         )
-        if not _taken_by_one(mixed, names):
+        if same is None and not _taken_by_one(builds[EXPECTED], names):
             return self.fastest(finalists)
         others = [b for b in choice.backends if b not in names]
         words = f"of {' and '.join(map(str, others))} alone"
-        if measure is None and expected > WITHOUT_RUNTIMES:
-            return _without(self.fastest(finalists), expected, words)
-        self.add(words, replace(choice, backends=others), quiet=True)
-        return self.fastest([*finalists, words])
+        costly = measure is None and expected > WITHOUT_RUNTIMES
+        if not costly:
+            self.add(words, replace(choice, backends=others), quiet=True)
+            finalists.append(words)
+        if same is not None and all(n in self.readers or n == words for n in finalists):
+            finalists += [n for n in kept if n not in self.readers][:1]  # of the module
+        winner = self.fastest(finalists if len(finalists) > 1 else kept)
+        winner = _without(winner, expected, words) if costly else winner
+        return winner if same is None else _with(winner, f"{EXPECTED}, {same} would have all")
+
+    def add_mixed(
+        self, choice: BackendChoice, kept: Sequence[str], measure: Measure | None
+    ) -> str | None:
+        """Make the build by expected costs, unless a runtime alone is the same; name that runtime.
+
+        It is made in any case if no build has the outputs of the fastest one yet.
+        """
+        whole: dict[str, tuple[str, ...]] = {}
+        known = {name: self.builds[name] for name in kept}
+        if (
+            measure is None
+            and kept
+            and kept[0] in agreeing(self.runs, self.runs, known, self.readers)
+        ):
+            whole = {self.runtimes[name]: tuple(op.op for op in build.dispatched.left)
+                     for name, build in known.items()
+                     if name in self.runtimes and self.runs[name].times and build.dispatched
+                     }  # fmt: skip
+        try:
+            self.add(EXPECTED, replace(choice, whole=whole), quiet=measure is not None)
+        except SameAsWhole as same:
+            return same.backend
+        return None
 
     def alone(self, choice: BackendChoice, names: Sequence[str]) -> list[str]:
         """Build and run single backends; return the builds' names, the fastest first."""
         for name in names:
             single = BackendChoice([name], None, choice.costs)
             self.add(ALONE.format(name), single, layouts=False, quiet=True)
+            self.runtimes[ALONE.format(name)] = name
         self.add_files(names)
         with suppress(RuntimeError):  # the last run says why, if it fails too
             self.builds, self.runs = run_or_rebuild(
@@ -202,8 +235,13 @@ def _until_agreed(
 
 def _without(compiled: Compiled, expected: float, words: str) -> Compiled:
     """Say which choice was not built, as it would take too long."""
-    reason = f"not built: {words}, which takes about {expected:.0f} s"
-    return replace(compiled, kept="; ".join(filter(None, (compiled.kept, reason))))
+    return _with(compiled, f"{words}, which takes about {expected:.0f} s")
+
+
+def _with(compiled: Compiled, reason: str) -> Compiled:
+    """Say which choice was not built, and why."""
+    kept = "; ".join(filter(None, (compiled.kept, f"not built: {reason}")))
+    return replace(compiled, kept=kept)
 
 
 def _taken_by_one(compiled: Compiled, names: Sequence[str]) -> bool:

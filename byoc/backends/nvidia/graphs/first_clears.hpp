@@ -13,19 +13,13 @@ namespace opinfo_graphs __attribute__((visibility("hidden"))) {
 
 using Nodes = std::vector<cudaGraphNode_t>;
 
-inline Nodes nodes_of(cudaGraph_t graph) {
+// What a query of the runtime lists of a graph or of a node.
+template <typename Query, typename Of>
+Nodes listed(Query query, Of of, const char* what) {
   size_t count = 0;
-  must(cudaGraphGetNodes(graph, nullptr, &count), "nodes");
+  must(query(of, nullptr, &count), what);
   Nodes out(count);
-  if (count > 0) must(cudaGraphGetNodes(graph, out.data(), &count), "nodes");
-  return out;
-}
-
-inline Nodes roots_of(cudaGraph_t graph) {
-  size_t count = 0;
-  must(cudaGraphGetRootNodes(graph, nullptr, &count), "roots");
-  Nodes out(count);
-  if (count > 0) must(cudaGraphGetRootNodes(graph, out.data(), &count), "roots");
+  if (count > 0) must(query(of, out.data(), &count), what);
   return out;
 }
 
@@ -54,15 +48,6 @@ inline void add_edge(cudaGraph_t graph, cudaGraphNode_t from, cudaGraphNode_t to
 #endif
 }
 
-template <typename Query>
-Nodes listed(Query query, cudaGraphNode_t node) {
-  size_t count = 0;
-  must(query(node, nullptr, &count), "edges");
-  Nodes out(count);
-  if (count > 0) must(query(node, out.data(), &count), "edges");
-  return out;
-}
-
 // Bytes that a node clears, in which memory of a call.
 struct Cleared {
   cudaGraphNode_t node;
@@ -74,7 +59,7 @@ struct Cleared {
 // The nodes that clear memory which a call has of its own.
 inline std::vector<Cleared> clears(cudaGraph_t graph, const std::vector<Own>& own) {
   std::vector<Cleared> out;
-  for (cudaGraphNode_t node : nodes_of(graph)) {
+  for (cudaGraphNode_t node : listed(cudaGraphGetNodes, graph, "nodes")) {
     cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
     must(cudaGraphNodeGetType(node, &type), "node");
     if (type != cudaGraphNodeTypeMemset) continue;
@@ -98,7 +83,7 @@ inline std::vector<std::vector<Cleared>> first_nodes(std::vector<Cleared> left) 
   for (bool more = true; more;) {
     std::vector<Cleared> found, others;
     for (const Cleared& c : left) {
-      const Nodes from = listed(before, c.node);
+      const Nodes from = listed(before, c.node, "edges");
       const bool begins = c.own->before == nullptr
                               ? from.empty()
                               : from.size() == 1 && from[0] == c.own->before;
@@ -133,8 +118,8 @@ inline bool joined(std::vector<Cleared>& parts, cudaMemsetParams& how) {
 }
 
 inline void remove(cudaGraph_t graph, cudaGraphNode_t node) {
-  for (cudaGraphNode_t from : listed(before, node))
-    for (cudaGraphNode_t to : listed(after, node)) add_edge(graph, from, to);
+  for (cudaGraphNode_t from : listed(before, node, "edges"))
+    for (cudaGraphNode_t to : listed(after, node, "edges")) add_edge(graph, from, to);
   must(cudaGraphDestroyNode(node), "node");
 }
 
@@ -145,7 +130,7 @@ inline void clear_first(cudaGraph_t graph, const std::vector<Own>& own) {
     cudaMemsetParams how{};
     if (!joined(parts, how)) continue;
     for (const Cleared& part : parts) remove(graph, part.node);
-    const Nodes roots = roots_of(graph);
+    const Nodes roots = listed(cudaGraphGetRootNodes, graph, "roots");
     cudaGraphNode_t first = nullptr;
     must(cudaGraphAddMemsetNode(&first, graph, nullptr, 0, &how), "node");
     for (cudaGraphNode_t root : roots) add_edge(graph, first, root);

@@ -35,6 +35,8 @@ class WholeCall:
         results: The tensors that are allocated outside.
         storages: The memory of intermediates.
         written: The parameters that kernels write.
+        params: The parameters of the graph: tensors, with the fields of tuples one by one.
+        tuples: Each parameter that is a tuple, and its fields among ``params``.
     """
 
     func: Any
@@ -43,6 +45,8 @@ class WholeCall:
     results: tuple[Any, ...]
     storages: tuple[Storage, ...]
     written: tuple[int, ...]
+    params: tuple[Any, ...]
+    tuples: tuple[tuple[Any, tuple[Any, ...]], ...]
 
 
 def whole_call(mod: Any, func: Any, kernels: Collection[str]) -> WholeCall | str:
@@ -65,14 +69,14 @@ class _Reader:
         self.inside: list[Any] = []
         self.allocations: NodeDict[Any] = NodeDict()
         self.written: set[int] = set()
+        self.params: list[Any] = []
+        self.tuples: list[tuple[Any, tuple[Any, ...]]] = []
         self.count = 0
 
     def read(self) -> WholeCall:
         self._check_symbols()
-        for k, param in enumerate(items(self.func.params)):
-            if not isinstance(param.ty, relax.TensorType):
-                raise NoGraph(f"parameter {param.name} is not a tensor")
-            self.roots[param] = k
+        for param in items(self.func.params):
+            self._param(param)
         if not isinstance(self.func.body, relax.SeqExpr):
             raise NoGraph("the body is not a sequence")
         for block in self.func.body.blocks:
@@ -83,7 +87,22 @@ class _Reader:
         outside, results = self._outside(self.func.body.body)
         storages = tuple(self.storages.values())
         written = tuple(sorted(self.written))
-        return WholeCall(self.func, tuple(self.inside), outside, results, storages, written)
+        return WholeCall(self.func, tuple(self.inside), outside, results, storages, written,
+                         tuple(self.params), tuple(self.tuples))  # fmt: skip
+
+    def _param(self, param: Any) -> None:
+        fields = items(param.ty.fields) if isinstance(param.ty, relax.TupleType) else [param.ty]
+        if not all(isinstance(f, relax.TensorType) for f in fields):
+            raise NoGraph(f"parameter {param.name} is neither a tensor nor a tuple of tensors")
+        first = len(self.params)
+        if isinstance(param.ty, relax.TensorType):
+            self.params.append(param)
+            self.roots[param] = first
+            return
+        parts = tuple(relax.Var(f"{param.name}_{k}", f) for k, f in enumerate(fields))
+        self.params += parts
+        self.tuples.append((param, parts))
+        self.roots[param] = tuple(range(first, len(self.params)))
 
     def _check_symbols(self) -> None:
         names = {str(v.name) for v in relax.analysis.defined_symbolic_vars(self.func)}

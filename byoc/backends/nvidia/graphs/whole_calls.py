@@ -88,8 +88,9 @@ def _allocation(storages: Sequence[Storage]) -> Any:
 
 def _body(call: WholeCall) -> Any:
     """The function that is captured; it returns a tensor, as a machine returns no empty tuple."""
-    given = [*items(call.func.params), *call.results, *(s.var for s in call.storages)]
-    body = relax.SeqExpr([relax.BindingBlock(call.inside)], given[0])
+    given = [*call.params, *call.results, *(s.var for s in call.storages)]
+    tuples = [relax.VarBinding(p, relax.Tuple(list(fields))) for p, fields in call.tuples]
+    body = relax.SeqExpr([relax.BindingBlock([*tuples, *call.inside])], given[0])
     func = relax.Function(given, body, given[0].ty)
     return relax.utils.copy_with_new_vars(func.with_attr("relax.force_pure", True))
 
@@ -104,10 +105,12 @@ def _caller(call: WholeCall, source: _Source) -> Any:
     for place in (0, *(k + 1 for k in source.places)):
         taken.append(relax.Var(f"part{len(taken)}", returned.fields[place]))
         first.append(relax.VarBinding(taken[-1], relax.TupleGetItem(allocated, place)))
+    first += [relax.VarBinding(field, relax.TupleGetItem(param, k))
+              for param, fields in call.tuples for k, field in enumerate(fields)]  # fmt: skip
     params = items(call.func.params)
     arguments = [taken[0], _number(source.number), source.body,
-                 relax.ShapeExpr(list(call.written)), _number(len(params)),
-                 _number(len(call.results)), *params, *call.results, *taken[1:]]  # fmt: skip
+                 relax.ShapeExpr(list(call.written)), _number(len(call.params)),
+                 _number(len(call.results)), *call.params, *call.results, *taken[1:]]  # fmt: skip
     # Without a type the machine would have no register for what the captured function returns.
     done = relax.Var("done", relax.AnyType())
     run = relax.VarBinding(done, _with_context(RUN, arguments, relax.AnyType()))

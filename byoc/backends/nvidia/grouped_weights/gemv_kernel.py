@@ -45,8 +45,8 @@ from .thread_sum import summed
 WARP, BYTE = 32, 8
 #: Warps of a block, where columns are short; warps that share a column, where they are long.
 WARPS, SPLITS = 4, 16
-#: Warps that share a column of weights of 8 bits, and columns of a thread in one step and in more: a
-#: vector has few values, and loads of fewer columns stay together.
+#: Warps that share a column of weights of 8 bits, and columns of a thread, in one step and in more.
+#: A vector has few values; loads of fewer columns stay together.
 SPLITS_OF_BYTES, COLUMNS_OF_BYTES = 8, (1, 2)
 
 

@@ -39,7 +39,7 @@ def with_fast_functions(func: Any) -> Any:
 def _call(node: Any, mutator: Any) -> Any:
     node = mutator.default_mutate(node)
     name = str(getattr(node.op, "name", "")).rpartition(".")[2]
-    dtype = str(node.ty.dtype)
+    dtype = str(getattr(node.ty, "dtype", ""))  # pointers have none
     if name not in _FAST or dtype not in (*HALVES, "float32"):
         return node
     return as_dtype(_FAST[name](as_dtype(items(node.args)[0], "float32")), dtype)

@@ -8,7 +8,7 @@ Tensor cores read the axis that is summed, so it is innermost in both operands.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ....codegen.loading.cuda_device import cuda_device
@@ -105,19 +105,26 @@ def innermost(node: Node) -> str | None:
 
 
 def extents(node: Node) -> str | None:
-    """The columns of the result and what is summed have static extents, multiples of some bytes."""
+    """All extents are static; the columns and what is summed are multiples of some bytes."""
     first, second = node.operand(0), node.operand(1)
     assert first is not None and second is not None
-    return unaligned(first.dtype, node.result.shape[-1], first.shape[-1])
+    *rows, columns = node.result.shape
+    return unaligned(first.dtype, rows, columns, first.shape[-1])
 
 
-def refused(dtype: str, columns: object, terms: object) -> str | None:
+def refused(dtype: str, rows: Sequence[object], columns: object, terms: object) -> str | None:
     """Why a product is refused; for `Backend.eight_bits`."""
-    return unaligned(dtype, columns, terms) or incapable(dtype)
+    return unaligned(dtype, rows, columns, terms) or incapable(dtype)
 
 
-def unaligned(dtype: str, columns: object, terms: object) -> str | None:
-    """Why the library has no kernel for so many columns and terms of a sum; None if it has."""
+def unaligned(dtype: str, rows: Sequence[object], columns: object, terms: object) -> str | None:
+    """Why the library may have no kernel for a product of these extents; None if it has.
+
+    It has none for some extents, and says so only when it is asked. With symbolic rows, that would
+    be in a call.
+    """
+    if not all(isinstance(extent, int) for extent in rows):
+        return f"the number of rows is symbolic, expected a static one for {dtype}"
     least = MULTIPLES[dtype]
     for what, extent in (("columns", columns), ("terms of a sum", terms)):
         if not isinstance(extent, int):

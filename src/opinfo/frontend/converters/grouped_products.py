@@ -1,4 +1,4 @@
-"""Products of groups of rows, each with a matrix of its own, as layers of experts have them."""
+"""Layers of experts: the choice of experts, and products of groups of rows with their matrices."""
 
 from __future__ import annotations
 
@@ -87,7 +87,14 @@ def _histc(importer: Any, node: Any) -> Any:
     return emit(op.sum(emit(op.astype(emit(in_bin), dtype)), axis=[0]))
 
 
+def _topk(importer: Any, node: Any) -> Any:
+    """Convert topk; where the order of the results is undefined, they are sorted."""
+    args = arguments(importer, node)
+    return importer.block_builder.emit(relax.op.topk(
+        args["self"], args["k"], args["dim"], "both", args["largest"], "int64"))  # fmt: skip
+
+
 CONVERTERS: Mapping[str, Converter] = {
     "_grouped_mm.default": _grouped_mm, "grouped_mm_fallback.default": _fallback,
-    "histc.default": _histc,
+    "histc.default": _histc, "topk.default": _topk,
 }  # fmt: skip

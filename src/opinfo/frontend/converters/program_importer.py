@@ -30,9 +30,9 @@ from . import (
 )
 from .arguments import Converter, is_symbolic
 from .computation_types import compared, computed, operand_types
-from .derived_sizes import bind_derived, with_variables
-from .program_sizes import expression, real
-from .size_checks import emit_check
+from .sizes.derived_sizes import bind_derived, with_variables
+from .sizes.program_sizes import expression, real
+from .sizes.size_checks import emit_check
 
 _FAMILIES = (
     torch_arithmetic, gathering, grouped_products, norms_and_pools, torch_products, torch_slices,
@@ -206,6 +206,20 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
     def constant(self, node: fx.Node) -> torch.Tensor | None:
         """Return the value of a node that becomes a constant, and None for other nodes."""
         return self._constants.get(node.name) if node.op == "placeholder" else None
+
+    def _reshape(self, node: fx.Node) -> Any:
+        """Convert a view; TVM's method compares extents by ``==``, which fails for expressions."""
+        x, *dims = self.retrieve_args(node)
+        dims = list(dims[0]) if isinstance(dims[0], (tuple, list)) else dims
+        shape = x.ty.shape
+        if len(shape) == len(dims) and all(map(self._equal, shape, dims)):
+            return x
+        return self._emit_torch_reshape(x, dims)
+
+    def _empty(self, node: fx.Node) -> Any:
+        """Convert an uninitialised tensor to zeros; TVM's method takes no symbolic sizes."""
+        dtype = self._convert_data_type(node.meta["val"].dtype)
+        return self.block_builder.emit(relax.op.zeros(self._sizes(node), dtype))
 
     def _getitem(self, node: fx.Node) -> Any:
         value = self.env[node.args[0]]

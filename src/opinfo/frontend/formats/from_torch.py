@@ -66,7 +66,7 @@ def from_program(
         FrontendError: The requested shapes violate a guard or a derived dimension.
     """
     from ..converters.assertions import dropped_assertions
-    from ..converters.derived_sizes import in_parameters
+    from ..converters.sizes.derived_sizes import in_parameters
     from ..converters.program_importer import ProgramImporter
 
     lines = getattr(program, "_guards_code", ()) if guards is None else guards

@@ -24,7 +24,7 @@ from ..checks.onnx_schema import (
     check_node,
     check_sizes,
 )
-from ..converters.derived_sizes import bind_derived, in_parameters, with_variables
+from ..converters.sizes.derived_sizes import bind_derived, in_parameters, with_variables
 from ..onnx_graph import attributes, functions, half_types, tvm_converters
 from ..onnx_graph.control_flow.branches import branch_values
 from ..onnx_graph.control_flow.recursion import loop_values

@@ -10,7 +10,6 @@ from . import (
     convolution,
     dynamic_lstm,
     elementwise_operators,
-    float8,
     index_operators,
     normalization,
     pools,
@@ -25,7 +24,7 @@ from .shaping import resizing, shapes, slices_and_pads
 
 __all__ = [
     "CONVERTERS", "contributed", "control", "convolution", "dynamic_lstm", "elementwise_operators",
-    "extrema", "feature_rows", "float8", "index_operators", "normalization", "pools", "powers",
-    "products", "quantized", "recurrent", "remainders", "resizing", "roi_align", "scans",
-    "sequences", "shapes", "slices_and_pads", "spectral", "suppression", "trees",
+    "extrema", "feature_rows", "index_operators", "normalization", "pools", "powers", "products",
+    "quantized", "recurrent", "remainders", "resizing", "roi_align", "scans", "sequences", "shapes",
+    "slices_and_pads", "spectral", "suppression", "trees",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
-from ..checks.input_shapes import LOWER, SPECIALISED, UPPER
+from ...checks.input_shapes import LOWER, SPECIALISED, UPPER
 
 
 def with_variables(

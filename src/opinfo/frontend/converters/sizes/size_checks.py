@@ -8,7 +8,7 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
-from ..checks.size_check import size_check
+from ...checks.size_check import size_check
 from .program_sizes import expression
 
 _COMPARISONS: Mapping[str, Any] = {

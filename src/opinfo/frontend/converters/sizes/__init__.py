@@ -1,0 +1,1 @@
+"""Sizes of tensors in programs of torch: expressions, variables, checks."""
