@@ -66,8 +66,8 @@ def from_program(
         FrontendError: The requested shapes violate a guard or a derived dimension.
     """
     from ..converters.assertions import dropped_assertions
-    from ..converters.sizes.derived_sizes import in_parameters
     from ..converters.program_importer import ProgramImporter
+    from ..converters.sizes.derived_sizes import in_parameters
 
     lines = getattr(program, "_guards_code", ()) if guards is None else guards
     check_request(program, read_guards(program, lines), shapes or {})

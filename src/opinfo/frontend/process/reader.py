@@ -42,7 +42,8 @@ IMPORTS: dict[str, Sequence[str]] = {
         "torch.export.pt2_archive._package", "torch._inductor.compiler_bisector",
         "torch._inductor.decomposition",
         "torch._inductor.virtualized", "torch.fx._graph_pickler", "torch._functorch.aot_autograd",
-        "tvm.relax.frontend.torch", ".converters.program_importer", ".converters.sizes.derived_sizes",
+        "tvm.relax.frontend.torch", ".converters.program_importer",
+        ".converters.sizes.derived_sizes",
     ),
     ".py": ("tvm.script.parser", "tvm.relax.script.parser"),
 }  # fmt: skip
