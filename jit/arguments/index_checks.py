@@ -27,16 +27,17 @@ def checked_indices(mod: tvm.IRModule) -> tvm.IRModule:
     """Return a module that fails where an index is outside; `mod` is not modified.
 
     Not checked are indices that are proved to be inside, constants, and parameters of exported
-    functions that are read at in each call, which are checked at the call. The code is for CPUs.
+    functions that are read at in each call, which are checked at the call, unless other functions
+    of the module call them. The code is for CPUs.
 
     Args:
         mod: A module before it is lowered.
     """
     builder = relax.BlockBuilder(mod)
-    changed = {}
+    changed, called = {}, _called(mod)
     for gvar, func in mod.functions_items():
         if isinstance(func, relax.Function):
-            body = _Checks(func, builder).sequence(func.body)
+            body = _Checks(func, builder, gvar not in called).sequence(func.body)
             if not body.same_as(func.body):
                 changed[gvar] = relax.Function(func.params, body, func.ret_ty, func.is_pure,
                                                func.attrs)  # fmt: skip
@@ -52,14 +53,14 @@ def checked_indices(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 class _Checks:
-    """The checks of one function."""
+    """The checks of one function, and whether only calls from outside of the module run it."""
 
-    def __init__(self, func: Any, builder: relax.BlockBuilder) -> None:
+    def __init__(self, func: Any, builder: relax.BlockBuilder, outer: bool) -> None:
         self._builder = builder
         self._values: dict[Any, Any] = {}
         _collect(func.body, self._values)
-        public = "global_symbol" in (func.attrs or {})
-        at_call = origins_at_call(func, variable_names(func)) if public else ()
+        outer = outer and "global_symbol" in (func.attrs or {})
+        at_call = origins_at_call(func, variable_names(func)) if outer else ()
         self._at_call = [start for start, *_ in at_call]
         self._bounds = ElementBounds(self._values, self._at_call)
 
@@ -109,13 +110,15 @@ class _Checks:
         message = f"{name} at an element that is outside of its axis"
         tensors = [index] if start.tensor.same_as(index) else [index, start.tensor]
 
-        def compute(*operands: Any) -> Any:
+        def compute(operands: Any, ends: Any) -> Any:
+            within = Origin(start.tensor, *ends, start.component)
             return te.extern(
                 [operands[0].shape], list(operands),
-                lambda ins, outs: _body(ins[0], ins[-1], outs[0], start, message),
+                lambda ins, outs: _body(ins[0], ins[-1], outs[0], within, message),
                 dtype=str(operands[0].dtype), name="checked_index")  # fmt: skip
 
-        call = self._builder.call_te(compute, *tensors, primfunc_name_hint="checked_index")
+        call = self._builder.call_te(compute, tensors, [start.low, start.high],
+                                     primfunc_name_hint="checked_index")  # fmt: skip
         return self._builder.normalize(call)
 
 
@@ -139,6 +142,20 @@ def _body(index: Any, source: Any, out: Any, start: Origin, message: str) -> Any
             at = [loops.enter_context(T.serial(0, size)) for size in index.shape]
             T.buffer_store(out, index[tuple(at)], at)
     return builder.get()
+
+
+def _called(mod: tvm.IRModule) -> set[Any]:
+    """Return the functions that functions of the module call."""
+    found: set[Any] = set()
+
+    def visit(expr: Any) -> None:
+        if isinstance(expr, tvm.ir.GlobalVar):
+            found.add(expr)
+
+    for func in mod.functions.values():
+        if isinstance(func, relax.Function):
+            relax.analysis.post_order_visit(func.body, visit)
+    return found
 
 
 def _with_operand(call: Any, read: Read, inside: Any) -> Any:
