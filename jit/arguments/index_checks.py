@@ -6,8 +6,10 @@ Before: `y = R.take(table, index)`; after: `inside = R.call_tir(checked_index, (
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from functools import reduce
+from types import MappingProxyType
 from typing import Any
 
 import tvm
@@ -37,7 +39,7 @@ def checked_indices(mod: tvm.IRModule) -> tvm.IRModule:
     changed, called = {}, _called(mod)
     for gvar, func in mod.functions_items():
         if isinstance(func, relax.Function):
-            body = _Checks(func, builder, gvar not in called).sequence(func.body)
+            body = _Checks(func, builder, gvar not in called).body()
             if not body.same_as(func.body):
                 changed[gvar] = relax.Function(func.params, body, func.ret_ty, func.is_pure,
                                                func.attrs)  # fmt: skip
@@ -59,18 +61,51 @@ class _Checks:
         self._builder = builder
         self._values: dict[Any, Any] = {}
         _collect(func.body, self._values)
+        self._tops = {b.var for block in func.body.blocks for b in block.bindings
+                      if isinstance(b, relax.VarBinding)}  # fmt: skip
         outer = outer and "global_symbol" in (func.attrs or {})
-        at_call = origins_at_call(func, variable_names(func)) if outer else ()
-        self._at_call = [start for start, *_ in at_call]
-        self._bounds = ElementBounds(self._values, self._at_call)
+        self._func, self._names = func, variable_names(func)
+        at_call = origins_at_call(func, self._names) if outer else ()
+        self._inside = [start for start, *_ in at_call]
+        self._bounds = ElementBounds(self._values, self._inside)
 
-    def sequence(self, seq: Any) -> Any:
-        """Return a sequence of bindings with checks, or the same one if it needs none."""
+    def body(self) -> Any:
+        """Return the body of the function with checks, or the same one if it needs none.
+
+        What several reads of the top have their elements from is checked once, where it is
+        computed: `raw = f(x)`, `i = R.call_tir(checked_index, (raw,))`.
+        """
+        body = self._func.body
+        found: dict[Any, list[tuple[Origin, Any]]] = {}
+        for binding in (b for block in body.blocks for b in block.bindings):
+            for read in reads(binding.value):
+                start = origin(read, binding.value, self._values)
+                if self._may_hoist(start) and not self._is_inside(start):
+                    found.setdefault(start.tensor, []).append((start, binding.value))
+        self._inside += [start for each in found.values() for start, _ in each]
+        return self.sequence(body, found)
+
+    def _may_hoist(self, start: Origin) -> bool:
+        """Return whether a tensor is computed where the sizes of its range are known."""
+        ends = (v for end in (start.low, start.high) for v in tirx.analysis.undefined_vars(end))
+        computed = isinstance(start.tensor, relax.Var) and start.tensor in self._tops
+        return computed and start.component is None and all(v in self._names for v in ends)
+
+    def sequence(self, seq: Any, found: Mapping[Any, Any] = MappingProxyType({})) -> Any:
+        """Return a sequence of bindings with checks, or the same one if it needs none.
+
+        Args:
+            seq: The sequence.
+            found: Tensors that are checked where they are bound, with their ranges and readers.
+        """
         blocks, changed = [], False
         for block in seq.blocks:
             bindings: list[Any] = []
             for binding in block.bindings:
-                bindings += self._checked(binding, isinstance(block, relax.DataflowBlock))
+                dataflow = isinstance(block, relax.DataflowBlock)
+                bindings += self._checked(binding, dataflow)
+                if binding.var in found:
+                    bindings[-1:] = self._hoisted(bindings[-1], found[binding.var], dataflow)
             same = _same(bindings, block.bindings)
             blocks.append(block if same else type(block)(bindings))
             changed = changed or not same
@@ -94,11 +129,20 @@ class _Checks:
                 value = self._builder.normalize(_with_operand(value, read, inside))
         return [*checks, relax.VarBinding(binding.var, value)] if checks else [binding]
 
+    def _hoisted(self, binding: Any, found: Sequence[tuple[Origin, Any]], dataflow: bool) -> Any:
+        """Return the binding of another variable, and the tensor bound to its checked copy."""
+        starts = [start for start, _ in found]
+        low = reduce(tirx.max, (start.low for start in starts))
+        high = reduce(tirx.min, (start.high for start in starts))
+        raw = (relax.DataflowVar if dataflow else relax.Var)("raw", binding.var.ty)
+        call = self._call(Origin(raw, low, high, None), raw, found[0][1])
+        return [relax.VarBinding(raw, binding.value), relax.VarBinding(binding.var, call)]
+
     def _is_inside(self, start: Origin) -> bool:
         at_call = any(
             start.tensor.same_as(known.tensor) and start.component == known.component
             and self._bounds.contains(known.low, known.high, start.low, start.high)
-            for known in self._at_call
+            for known in self._inside
         )  # fmt: skip
         if at_call or start.component is not None:
             return at_call
