@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import reduce
 from types import MappingProxyType
 from typing import Any
@@ -89,7 +90,9 @@ class _Checks:
         """Return whether a tensor is computed where the sizes of its range are known."""
         ends = (v for end in (start.low, start.high) for v in tirx.analysis.undefined_vars(end))
         computed = isinstance(start.tensor, relax.Var) and start.tensor in self._tops
-        return computed and start.component is None and all(v in self._names for v in ends)
+        if not computed or not isinstance(start.tensor.ty.shape, relax.ShapeExpr):
+            return False
+        return start.component is None and all(v in self._names for v in ends)
 
     def sequence(self, seq: Any, found: Mapping[Any, Any] = MappingProxyType({})) -> Any:
         """Return a sequence of bindings with checks, or the same one if it needs none.
@@ -124,8 +127,14 @@ class _Checks:
             start = origin(read, value, self._values)
             if not self._is_inside(start):
                 index = read.of(value)
+                if min(index.ty.ndim, start.tensor.ty.ndim) < 0:
+                    continue
+                checked = _of_named_sizes(start.tensor, dataflow, checks)
+                index = checked if index.same_as(start.tensor) else _of_named_sizes(
+                    index, dataflow, checks)  # fmt: skip
                 inside = (relax.DataflowVar if dataflow else relax.Var)("inside", index.ty)
-                checks.append(relax.VarBinding(inside, self._call(start, index, value)))
+                call = self._call(replace(start, tensor=checked), index, value)
+                checks.append(relax.VarBinding(inside, call))
                 value = self._builder.normalize(_with_operand(value, read, inside))
         return [*checks, relax.VarBinding(binding.var, value)] if checks else [binding]
 
@@ -200,6 +209,17 @@ def _called(mod: tvm.IRModule) -> set[Any]:
         if isinstance(func, relax.Function):
             relax.analysis.post_order_visit(func.body, visit)
     return found
+
+
+def _of_named_sizes(tensor: Any, dataflow: bool, bindings: list[Any]) -> Any:
+    """Return a tensor whose sizes have names, as those of nonzero lack; add the binding."""
+    if isinstance(tensor.ty.shape, relax.ShapeExpr):
+        return tensor
+    sizes = [tirx.Var(f"size{k}", "int64") for k in range(tensor.ty.ndim)]
+    ty = relax.TensorType(sizes, tensor.ty.dtype)
+    named = (relax.DataflowVar if dataflow else relax.Var)("named", ty)
+    bindings.append(relax.MatchCast(named, tensor, ty))
+    return named
 
 
 def _with_operand(call: Any, read: Read, inside: Any) -> Any:

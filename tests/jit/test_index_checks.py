@@ -218,3 +218,23 @@ def test_an_index_that_is_read_at_often_is_checked_once() -> None:
     for i in (-1, 2):
         with pytest.raises(ValueError, match="take at an element"):
             compiled.run(TABLE, TABLE[:3], *numbers([0, i]))
+
+
+def test_an_index_without_named_sizes_is_checked() -> None:
+    @I.ir_module
+    class Chosen:
+        @R.function
+        def main(t: R.Tensor((5, 4), "float32"), c: R.Tensor((5,), "bool")) -> R.Tensor(
+            "float32", ndim=3
+        ):
+            with R.dataflow():
+                chosen = R.nonzero(c)
+                y = R.take(t, R.add(chosen, chosen), axis=0)
+                R.output(y)
+            return y
+
+    compiled = opinfo.compile(Chosen, [])
+    mask = np.array([1, 0, 1, 0, 0], "bool")
+    np.testing.assert_array_equal(compiled.run(TABLE, mask), TABLE[[[0, 4]]])
+    with pytest.raises(ValueError, match="take at an element"):
+        compiled.run(TABLE, ~mask)
