@@ -6,8 +6,11 @@ Before: `y = R.take(table, index)`; after: `inside = R.call_tir(checked_index, (
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
+from functools import reduce
+from types import MappingProxyType
 from typing import Any
 
 import tvm
@@ -27,16 +30,17 @@ def checked_indices(mod: tvm.IRModule) -> tvm.IRModule:
     """Return a module that fails where an index is outside; `mod` is not modified.
 
     Not checked are indices that are proved to be inside, constants, and parameters of exported
-    functions that are read at in each call, which are checked at the call. The code is for CPUs.
+    functions that are read at in each call, which are checked at the call, unless other functions
+    of the module call them. The code is for CPUs.
 
     Args:
         mod: A module before it is lowered.
     """
     builder = relax.BlockBuilder(mod)
-    changed = {}
+    changed, called = {}, _called(mod)
     for gvar, func in mod.functions_items():
         if isinstance(func, relax.Function):
-            body = _Checks(func, builder).sequence(func.body)
+            body = _Checks(func, builder, gvar not in called).body()
             if not body.same_as(func.body):
                 changed[gvar] = relax.Function(func.params, body, func.ret_ty, func.is_pure,
                                                func.attrs)  # fmt: skip
@@ -52,24 +56,59 @@ def checked_indices(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 class _Checks:
-    """The checks of one function."""
+    """The checks of one function, and whether only calls from outside of the module run it."""
 
-    def __init__(self, func: Any, builder: relax.BlockBuilder) -> None:
+    def __init__(self, func: Any, builder: relax.BlockBuilder, outer: bool) -> None:
         self._builder = builder
         self._values: dict[Any, Any] = {}
         _collect(func.body, self._values)
-        public = "global_symbol" in (func.attrs or {})
-        at_call = origins_at_call(func, variable_names(func)) if public else ()
-        self._at_call = [start for start, *_ in at_call]
-        self._bounds = ElementBounds(self._values, self._at_call)
+        self._tops = {b.var for block in func.body.blocks for b in block.bindings
+                      if isinstance(b, relax.VarBinding)}  # fmt: skip
+        outer = outer and "global_symbol" in (func.attrs or {})
+        self._func, self._names = func, variable_names(func)
+        at_call = origins_at_call(func, self._names) if outer else ()
+        self._inside = [start for start, *_ in at_call]
+        self._bounds = ElementBounds(self._values, self._inside)
 
-    def sequence(self, seq: Any) -> Any:
-        """Return a sequence of bindings with checks, or the same one if it needs none."""
+    def body(self) -> Any:
+        """Return the body of the function with checks, or the same one if it needs none.
+
+        What several reads of the top have their elements from is checked once, where it is
+        computed: `raw = f(x)`, `i = R.call_tir(checked_index, (raw,))`.
+        """
+        body = self._func.body
+        found: dict[Any, list[tuple[Origin, Any]]] = {}
+        for binding in (b for block in body.blocks for b in block.bindings):
+            for read in reads(binding.value):
+                start = origin(read, binding.value, self._values)
+                if self._may_hoist(start) and not self._is_inside(start):
+                    found.setdefault(start.tensor, []).append((start, binding.value))
+        self._inside += [start for each in found.values() for start, _ in each]
+        return self.sequence(body, found)
+
+    def _may_hoist(self, start: Origin) -> bool:
+        """Return whether a tensor is computed where the sizes of its range are known."""
+        ends = (v for end in (start.low, start.high) for v in tirx.analysis.undefined_vars(end))
+        computed = isinstance(start.tensor, relax.Var) and start.tensor in self._tops
+        if not computed or not isinstance(start.tensor.ty.shape, relax.ShapeExpr):
+            return False
+        return start.component is None and all(v in self._names for v in ends)
+
+    def sequence(self, seq: Any, found: Mapping[Any, Any] = MappingProxyType({})) -> Any:
+        """Return a sequence of bindings with checks, or the same one if it needs none.
+
+        Args:
+            seq: The sequence.
+            found: Tensors that are checked where they are bound, with their ranges and readers.
+        """
         blocks, changed = [], False
         for block in seq.blocks:
             bindings: list[Any] = []
             for binding in block.bindings:
-                bindings += self._checked(binding, isinstance(block, relax.DataflowBlock))
+                dataflow = isinstance(block, relax.DataflowBlock)
+                bindings += self._checked(binding, dataflow)
+                if binding.var in found:
+                    bindings[-1:] = self._hoisted(bindings[-1], found[binding.var], dataflow)
             same = _same(bindings, block.bindings)
             blocks.append(block if same else type(block)(bindings))
             changed = changed or not same
@@ -88,16 +127,31 @@ class _Checks:
             start = origin(read, value, self._values)
             if not self._is_inside(start):
                 index = read.of(value)
+                if min(index.ty.ndim, start.tensor.ty.ndim) < 0:
+                    continue
+                checked = _of_named_sizes(start.tensor, dataflow, checks)
+                index = checked if index.same_as(start.tensor) else _of_named_sizes(
+                    index, dataflow, checks)  # fmt: skip
                 inside = (relax.DataflowVar if dataflow else relax.Var)("inside", index.ty)
-                checks.append(relax.VarBinding(inside, self._call(start, index, value)))
+                call = self._call(replace(start, tensor=checked), index, value)
+                checks.append(relax.VarBinding(inside, call))
                 value = self._builder.normalize(_with_operand(value, read, inside))
         return [*checks, relax.VarBinding(binding.var, value)] if checks else [binding]
+
+    def _hoisted(self, binding: Any, found: Sequence[tuple[Origin, Any]], dataflow: bool) -> Any:
+        """Return the binding of another variable, and the tensor bound to its checked copy."""
+        starts = [start for start, _ in found]
+        low = reduce(tirx.max, (start.low for start in starts))
+        high = reduce(tirx.min, (start.high for start in starts))
+        raw = (relax.DataflowVar if dataflow else relax.Var)("raw", binding.var.ty)
+        call = self._call(Origin(raw, low, high, None), raw, found[0][1])
+        return [relax.VarBinding(raw, binding.value), relax.VarBinding(binding.var, call)]
 
     def _is_inside(self, start: Origin) -> bool:
         at_call = any(
             start.tensor.same_as(known.tensor) and start.component == known.component
             and self._bounds.contains(known.low, known.high, start.low, start.high)
-            for known in self._at_call
+            for known in self._inside
         )  # fmt: skip
         if at_call or start.component is not None:
             return at_call
@@ -109,13 +163,15 @@ class _Checks:
         message = f"{name} at an element that is outside of its axis"
         tensors = [index] if start.tensor.same_as(index) else [index, start.tensor]
 
-        def compute(*operands: Any) -> Any:
+        def compute(operands: Any, ends: Any) -> Any:
+            within = Origin(start.tensor, *ends, start.component)
             return te.extern(
                 [operands[0].shape], list(operands),
-                lambda ins, outs: _body(ins[0], ins[-1], outs[0], start, message),
+                lambda ins, outs: _body(ins[0], ins[-1], outs[0], within, message),
                 dtype=str(operands[0].dtype), name="checked_index")  # fmt: skip
 
-        call = self._builder.call_te(compute, *tensors, primfunc_name_hint="checked_index")
+        call = self._builder.call_te(compute, tensors, [start.low, start.high],
+                                     primfunc_name_hint="checked_index")  # fmt: skip
         return self._builder.normalize(call)
 
 
@@ -139,6 +195,31 @@ def _body(index: Any, source: Any, out: Any, start: Origin, message: str) -> Any
             at = [loops.enter_context(T.serial(0, size)) for size in index.shape]
             T.buffer_store(out, index[tuple(at)], at)
     return builder.get()
+
+
+def _called(mod: tvm.IRModule) -> set[Any]:
+    """Return the functions that functions of the module call."""
+    found: set[Any] = set()
+
+    def visit(expr: Any) -> None:
+        if isinstance(expr, tvm.ir.GlobalVar):
+            found.add(expr)
+
+    for func in mod.functions.values():
+        if isinstance(func, relax.Function):
+            relax.analysis.post_order_visit(func.body, visit)
+    return found
+
+
+def _of_named_sizes(tensor: Any, dataflow: bool, bindings: list[Any]) -> Any:
+    """Return a tensor whose sizes have names, as those of nonzero lack; add the binding."""
+    if isinstance(tensor.ty.shape, relax.ShapeExpr):
+        return tensor
+    sizes = [tirx.Var(f"size{k}", "int64") for k in range(tensor.ty.ndim)]
+    ty = relax.TensorType(sizes, tensor.ty.dtype)
+    named = (relax.DataflowVar if dataflow else relax.Var)("named", ty)
+    bindings.append(relax.MatchCast(named, tensor, ty))
+    return named
 
 
 def _with_operand(call: Any, read: Read, inside: Any) -> Any:

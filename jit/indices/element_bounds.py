@@ -165,7 +165,9 @@ def _quotient(bounds: ElementBounds, call: Any) -> Bounds:
 def _remainder(bounds: ElementBounds, call: Any) -> Bounds:
     divisor = bounds.of(call.args[1])
     low = _number(divisor.low)
-    return Bounds(_int64(0), divisor.high - 1) if low is not None and low > 0 else _NO_BOUND
+    if low is None or low < 1:
+        return _NO_BOUND
+    return Bounds(_int64(0), None if divisor.high is None else _plus(divisor.high, _int64(1), -1))
 
 
 def _least(bounds: ElementBounds, call: Any) -> Bounds:
@@ -216,6 +218,11 @@ def _full(bounds: ElementBounds, call: Any) -> Bounds:
 
 
 def _extreme_position(bounds: ElementBounds, call: Any) -> Bounds:
+    """TVM's code returns -1 where no element is above the dtype's least one, as of -inf alone."""
+    return Bounds(_int64(-1), _position(call).high)
+
+
+def _sorted_position(bounds: ElementBounds, call: Any) -> Bounds:
     return _position(call)
 
 
@@ -235,7 +242,7 @@ _RULES: Mapping[str, Callable[[ElementBounds, Any], Bounds]] = {
     "clip": _clip, "where": _where, "concat": _concat, "shape_to_tensor": _shape,
     "arange": _arange, "zeros": _filled(0), "zeros_like": _filled(0), "ones": _filled(1),
     "ones_like": _filled(1), "full": _full, "argmax": _extreme_position,
-    "argmin": _extreme_position, "argsort": _extreme_position,
+    "argmin": _extreme_position, "argsort": _sorted_position,
 }  # fmt: skip
 
 

@@ -87,8 +87,8 @@ def test_what_is_proved_to_be_inside_is_not_checked() -> None:
         ):  # fmt: skip
             with R.dataflow():
                 a = R.take(t, R.clip(R.multiply(i, i), 0, 4), axis=0)
-                b = R.take(t, R.argmax(x, axis=1), axis=1)
-                m = R.argmax(x, axis=0)
+                b = R.take(t, R.argsort(t, axis=1, dtype="int64"), axis=1)
+                m = R.argsort(x, axis=0, dtype="int64")
                 c = R.take(x, m, axis=0)
                 d = R.take(t, i, axis=0)
                 e = R.take(t, R.floor_mod(i, R.const(5, "int64")), axis=0)
@@ -119,3 +119,122 @@ def test_a_read_in_a_branch_is_checked_when_it_is_taken() -> None:
     np.testing.assert_array_equal(compiled.run(TABLE, far, np.array(False)), np.ones((2, 4)))
     with pytest.raises(ValueError, match="take at an element"):
         compiled.run(TABLE, far, np.array(True))
+
+
+@I.ir_module
+class Positions:
+    @R.function
+    def main(
+        t: R.Tensor(("n", 4), "float32"), i: R.Tensor(("m",), "int64"), s: R.Tensor((), "int64"),
+        x: R.Tensor((2, 4), "float32"),
+    ) -> R.Tuple(R.Tensor, R.Tensor, R.Tensor):  # fmt: skip
+        with R.dataflow():
+            rows = R.take(t, R.add(i, i), axis=0)
+            left = R.floor_mod(i, R.maximum(s, R.const(1, "int64")))
+            again = R.take(t, left, axis=0)
+            columns = R.take(t, R.argmax(x, axis=1), axis=1)
+            R.output(rows, again, columns)
+        return rows, again, columns
+
+
+@pytest.fixture(scope="module")
+def positions() -> opinfo.Compiled:
+    return opinfo.compile(Positions, [])
+
+
+def test_computed_indices_of_symbolic_axes(positions: opinfo.Compiled) -> None:
+    x = np.array([[0, 1, 5, 2], [4, 3, 2, 1]], "float32")
+    for table in (TABLE, TABLE[:3]):
+        rows, again, columns = positions.run(table, *numbers([0, 1], 3), x)
+        np.testing.assert_array_equal(rows, table[[0, 2]])
+        np.testing.assert_array_equal(again, table[:2])
+        np.testing.assert_array_equal(columns, table[:, [2, 0]])
+
+
+@pytest.mark.parametrize(
+    ("i", "s", "scores"),
+    [([2], 1, 0.0), ([-1], 1, 0.0), ([0, 1], 1, -np.inf)],
+    ids=["past the end", "before the start", "no largest element"],
+)
+def test_computed_indices_outside_of_symbolic_axes(
+    positions: opinfo.Compiled, i: Any, s: Any, scores: float
+) -> None:
+    x = np.full((2, 4), scores, "float32")
+    with pytest.raises(ValueError, match="take at an element that is outside"):
+        positions.run(TABLE[:3], *numbers(i, s), x)
+
+
+def test_a_divisor_without_an_upper_bound_bounds_no_remainder(positions: opinfo.Compiled) -> None:
+    with pytest.raises(ValueError, match="take at an element that is outside"):
+        positions.run(TABLE[:1], *numbers([0, 0, -1], 9), np.zeros((2, 4), "float32"))
+
+
+def test_a_function_that_others_call_is_checked_in_its_code() -> None:
+    @I.ir_module
+    class Calls:
+        @R.function
+        def rows(t: R.Tensor((5, 4), "float32"), i: R.Tensor((2,), "int64")) -> R.Tensor(
+            (2, 4), "float32"
+        ):
+            return R.take(t, i, axis=0)
+
+        @R.function
+        def main(t: R.Tensor((5, 4), "float32"), i: R.Tensor((2,), "int64")) -> R.Tensor(
+            (2, 4), "float32"
+        ):
+            return Calls.rows(t, R.add(i, i))
+
+    compiled = opinfo.compile(Calls, [])
+    np.testing.assert_array_equal(compiled.run(TABLE, *numbers([2, 1])), TABLE[[4, 2]])
+    with pytest.raises(ValueError, match="take at an element"):
+        compiled.run(TABLE, *numbers([2, 3]))
+
+
+def test_an_index_that_is_read_at_often_is_checked_once() -> None:
+    @I.ir_module
+    class Twice:
+        @R.function
+        def main(
+            t: R.Tensor((5, 4), "float32"), u: R.Tensor((3, 4), "float32"),
+            i: R.Tensor((2,), "int64"),
+        ) -> R.Tuple(R.Tensor, R.Tensor):  # fmt: skip
+            with R.dataflow():
+                j = R.add(i, i)
+                below = R.less(j, R.const(0, "int64"))
+                a = R.take(t, R.where(below, R.add(j, R.const(5, "int64")), j), axis=0)
+                b = R.take(u, R.astype(j, "int32"), axis=0)
+                R.output(a, b)
+            return a, b
+
+    checked = checked_indices(Twice)
+    (check,) = (f for f in checked.functions.values() if isinstance(f, tvm.tirx.PrimFunc))
+    assert len(check.params) == 2
+    bindings = checked["main"].body.blocks[0].bindings
+    calls = [getattr(b.value, "op", None) == tvm.ir.Op.get("relax.call_tir") for b in bindings]
+    assert calls == [False, True, *[False] * (len(bindings) - 2)]
+    compiled = opinfo.compile(Twice, [])
+    a, b = compiled.run(TABLE, TABLE[:3], *numbers([0, 1]))
+    np.testing.assert_array_equal((a, b), (TABLE[[0, 2]], TABLE[[0, 2]]))
+    for i in (-1, 2):
+        with pytest.raises(ValueError, match="take at an element"):
+            compiled.run(TABLE, TABLE[:3], *numbers([0, i]))
+
+
+def test_an_index_without_named_sizes_is_checked() -> None:
+    @I.ir_module
+    class Chosen:
+        @R.function
+        def main(t: R.Tensor((5, 4), "float32"), c: R.Tensor((5,), "bool")) -> R.Tensor(
+            "float32", ndim=3
+        ):
+            with R.dataflow():
+                chosen = R.nonzero(c)
+                y = R.take(t, R.add(chosen, chosen), axis=0)
+                R.output(y)
+            return y
+
+    compiled = opinfo.compile(Chosen, [])
+    mask = np.array([1, 0, 1, 0, 0], "bool")
+    np.testing.assert_array_equal(compiled.run(TABLE, mask), TABLE[[[0, 4]]])
+    with pytest.raises(ValueError, match="take at an element"):
+        compiled.run(TABLE, ~mask)
