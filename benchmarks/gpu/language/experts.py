@@ -1,4 +1,6 @@
-"""Time products of rows with matrices of their experts: python -m benchmarks.gpu.language.experts
+"""Time products of rows with matrices of their experts.
+
+    python -m benchmarks.gpu.language.experts [--json FILE]
 
 The products of Mixtral 8x7B: 8 experts, 2 for a token. One line a product: microseconds of a call
 with opinfo's kernel, the share of the bandwidth of a copy that it reads the weights at, the error,
