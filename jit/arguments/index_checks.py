@@ -1,7 +1,9 @@
 """Check indices that a model computes: a call fails where one is outside of its axis.
 
-Before: `y = R.take(table, index)`; after: `inside = R.call_tir(checked_index, (index,))`,
-`y = R.take(table, inside)`, where the PrimFunc asserts that elements are inside and copies them.
+Before: `index = f(x)`, `y = R.take(table, index)`; after: `raw = f(x)`,
+`index = R.call_tir(checked_index, (raw,))`, `y = R.take(table, index)`, where the PrimFunc asserts
+that elements are inside and copies them. Where the index cannot be checked when it is bound, the
+read gets a checked copy.
 """
 
 from __future__ import annotations
@@ -164,7 +166,7 @@ class _Checks:
         tensors = [index] if start.tensor.same_as(index) else [index, start.tensor]
 
         def compute(operands: Any, ends: Any) -> Any:
-            within = Origin(start.tensor, *ends, start.component)
+            within = replace(start, low=ends[0], high=ends[1])
             return te.extern(
                 [operands[0].shape], list(operands),
                 lambda ins, outs: _body(ins[0], ins[-1], outs[0], within, message),
