@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tvm import ir, relax
 
 import opinfo
 from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
@@ -24,6 +25,13 @@ class Net(torch.nn.Module):
 
     def forward(self, *inputs: Any) -> Any:
         return self.function(*inputs)
+
+
+def _calls(mod: Any) -> list[Any]:
+    found: list[Any] = []
+    relax.analysis.post_order_visit(mod["main"], lambda e: found.append(e) if isinstance(
+        e, relax.Call) and isinstance(e.op, ir.Op) else None)  # fmt: skip
+    return found
 
 
 def imported(function: Callable[..., Any], *inputs: Any) -> Any:
@@ -68,6 +76,37 @@ def test_indices_below_zero_count_from_the_end_and_others_are_refused() -> None:
     for k in (3, -4):
         with pytest.raises(ValueError, match=f"has the element {k}; as an index, it must be -3 to"):
             compiled.run(x.numpy(), np.array([0, k, 1]))
+
+
+def test_an_index_outside_of_its_axis_is_refused_where_the_flat_position_is_inside() -> None:
+    x = torch.arange(20.0).reshape(5, 4)
+    i, j = torch.tensor([0, 3, -1]), torch.tensor([3, -4, 1])
+
+    def read(x: Any, i: Any, j: Any) -> Any:
+        return x[i, j], x[None, i, None, j]
+
+    def added(x: Any, i: Any, j: Any) -> Any:
+        return torch.ops.aten.index_put(x, (i, j), torch.ones(3), True)
+
+    for function in (read, added):
+        mod, _ = imported(function, x, i, j)
+        compiled = opinfo.compile(mod, [])
+        expected = function(x, i, j)
+        wanted = expected if isinstance(expected, tuple) else (expected,)
+        for got, known in zip(compiled.run(x.numpy(), i.numpy(), j.numpy()), wanted, strict=True):
+            np.testing.assert_array_equal(got, known.numpy())
+        for wrong in ([4, 0, 0], [0, -5, 0]):
+            with pytest.raises(ValueError, match="outside"):
+                compiled.run(x.numpy(), i.numpy(), np.array(wrong))
+
+
+def test_counted_positions_of_their_own_axes_need_no_check() -> None:
+    def picked(x: Any) -> Any:
+        rows, columns = (torch.arange(n) for n in x.shape)
+        return x[rows[:, None], columns[None, :]]
+
+    mod, _ = imported(picked, torch.rand(5, 4))
+    assert "where" not in {c.op.name.split(".")[-1] for c in _calls(mod)}
 
 
 def test_fewer_elements_than_the_data_has_are_scattered_in_place() -> None:

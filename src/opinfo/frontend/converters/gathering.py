@@ -14,6 +14,11 @@ from .arguments import Converter, arguments
 
 #: Reductions of `scatter_reduce` by TVM's names.
 _REDUCTIONS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
+#: Operators of torch that only move elements.
+_MOVES = ("unsqueeze", "view", "expand", "slice", "_to_copy", "clone", "select", "permute",
+          "reshape", "squeeze", "repeat")  # fmt: skip
+#: A position outside of every tensor.
+_OUTSIDE = -(2**62)
 
 
 def _index(importer: Any, node: Any) -> Any:
@@ -39,7 +44,9 @@ def _index(importer: Any, node: Any) -> Any:
         x = emit(relax.op.reshape(x, [*shape[:first], whole, *shape[first + len(axes) :]]))
     if len(axes) == 1 and mode == "fast":
         return emit(relax.op.take(x, indices[first], first))
-    flat = _flat(importer, [indices[axis] for axis in axes], extents, mode)
+    flat = _flat(
+        importer, [indices[axis] for axis in axes], extents, mode, _may_be_outside(node, axes)
+    )
     return emit(relax.op.take(x, flat, first))
 
 
@@ -50,18 +57,55 @@ def _check_indices(node: Any, axes: list[int]) -> None:
                                       "use torch.where")  # fmt: skip
 
 
-def _flat(importer: Any, indices: list[Any], extents: list[Any], mode: str) -> Any:
-    """Return the position in several axes at once; indices below 0 count from the end."""
+def _may_be_outside(node: Any, axes: list[int]) -> list[bool]:
+    """Return which indices of `x[i, j]` may be outside of their axis, by their origin."""
+    shape = node.args[0].meta["val"].shape
+    return [not _counts(node.args[1][axis], shape[axis]) for axis in axes]
+
+
+def _counts(node: Any, size: Any) -> bool:
+    """Return whether a tensor holds numbers of `arange(n)` for an n that is a size, or less."""
+    if node.op != "call_function":
+        return False
+    name = node.target.__name__.partition(".")[0]
+    if name in _MOVES:
+        return _counts(node.args[0], size)
+    if name != "arange" or not (len(node.args) == 1 or (node.args[0] == 0 and len(node.args) == 2)):
+        return False
+    count = node.meta["val"].shape[0]
+    if isinstance(count, int) and isinstance(size, int):
+        return count <= size
+    return (
+        not isinstance(count, int)
+        and not isinstance(size, int)
+        and (count.node.expr == size.node.expr)
+    )
+
+
+def _flat(
+    importer: Any, indices: list[Any], extents: list[Any], mode: str, unknown: list[bool]
+) -> Any:
+    """Return the position in several axes at once; indices below 0 count from the end.
+
+    An index that is outside of its axis may still be a position inside of all: where one of the
+    ``unknown`` is, the position is outside of all, which is checked.
+    """
     emit = importer.block_builder.emit
-    total = None
-    for index, extent in zip(indices, extents, strict=True):
+    total, outside = None, None
+    for index, extent, checked in zip(indices, extents, unknown, strict=True):
         index = emit(relax.op.astype(index, "int64"))
         size = importer._number(extent, "int64")
         if mode == "wrap":
             below = relax.op.less(index, relax.const(0, "int64"))
             index = emit(relax.op.where(below, relax.op.add(index, size), index))
+        if checked and len(indices) > 1:
+            low = emit(relax.op.less(index, relax.const(0, "int64")))
+            bad = emit(relax.op.logical_or(low, emit(relax.op.greater_equal(index, size))))
+            outside = bad if outside is None else emit(relax.op.logical_or(outside, bad))
         total = index if total is None else relax.op.add(relax.op.multiply(total, size), index)
         total = emit(total)
+    if outside is not None:
+        total = emit(relax.op.where(outside, relax.const(_OUTSIDE, "int64"), total))
     return total
 
 
@@ -77,8 +121,7 @@ def _counted_from_front(importer: Any, node: Any) -> bool:
         return all(isinstance(a, int) and a >= 0 for a in node.args[:-1]) and not node.kwargs.get(
             "step"
         )
-    if name in ("unsqueeze", "view", "expand", "slice", "_to_copy", "clone", "select", "permute",
-                "reshape", "squeeze", "repeat"):  # fmt: skip
+    if name in _MOVES:
         return _counted_from_front(importer, node.args[0])
     return name in ("argmax", "argmin")
 
@@ -95,7 +138,9 @@ def _index_put(importer: Any, node: Any) -> Any:
     others = [axis for axis in range(x.ty.ndim) if axis not in axes]
     rest, extents = [shape[axis] for axis in others], [shape[axis] for axis in axes]
     mode = "fast" if all(_counted_from_front(importer, node.args[1][a]) for a in axes) else "wrap"
-    flat = _flat(importer, [indices[axis] for axis in axes], extents, mode)
+    flat = _flat(
+        importer, [indices[axis] for axis in axes], extents, mode, _may_be_outside(node, axes)
+    )
     flat = emit(relax.op.astype(flat, "int64"))
     count = functools.reduce(operator.mul, flat.ty.shape, 1)
     rows = _rows(importer, args["values"], list(flat.ty.shape), rest, _place(axes))
@@ -131,7 +176,7 @@ def _take(importer: Any, node: Any) -> Any:
     """Take elements at positions in the flat tensor; those below 0 count from the end."""
     args = arguments(importer, node)
     x = importer.block_builder.emit(relax.op.reshape(args["self"], [-1]))
-    flat = _flat(importer, [args["index"]], [x.ty.shape[0]], "wrap")
+    flat = _flat(importer, [args["index"]], [x.ty.shape[0]], "wrap", [True])
     return importer.block_builder.emit(relax.op.take(x, flat, 0))
 
 
