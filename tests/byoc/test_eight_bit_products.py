@@ -232,10 +232,10 @@ REFUSED: dict[str, tuple[Case, str]] = {
         "the second operand has a zero point"),
     "zero point beside a tensor": _refused(lambda e, x, w: e(op.matmul(_dequantized(
         e, x, 0.02, 1), e(op.permute_dims(_dequantized(e, w, 0.03, 0))))), X8, ((8, 32), "int8"),
-        "the first operand has a zero point, and the second one is no constant"),
+        "the first operand has a zero point, and the second one is not a constant"),
     "a tensor in columns": _refused(lambda e, x, w: e(op.matmul(_dequantized(
         e, x, 0.02, 0), _dequantized(e, w, 0.03, 0))), X8, ((32, 8), "int8"),
-        "the second operand is no constant, and not in rows of what is summed"),
+        "the second operand is not a constant, and not in rows of what is summed"),
     "two dtypes": _refused(lambda e, x: e(op.matmul(
         _scaled8(e, x, 1.0), _stored(e, 0.03))), ((4, 32), FLOAT8),
         "float8_e4m3fn and int8 are multiplied, expected one dtype"),

@@ -181,7 +181,7 @@ def _swapped(call: Any, read: Reader) -> Codes | str:
 
 
 def _turned(scale: Any) -> Any:
-    """A scale for the swapped tensor; None if it has several elements and is no constant."""
+    """A scale for the swapped tensor; None if it has several elements and is not a constant."""
     if is_single(scale):
         return scale
     if not isinstance(scale, GenericConst):

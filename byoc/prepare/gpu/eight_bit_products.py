@@ -155,11 +155,11 @@ def _operands(first: Codes, second: Codes, turned: Sequence[bool]) -> str | None
         return "the first operand is transposed"
     constant = isinstance(second.data, GenericConst)
     if turned[1] == second.swapped and not constant:
-        return "the second operand is no constant, and not in rows of what is summed"
+        return "the second operand is not a constant, and not in rows of what is summed"
     if second.has_zero:
         return "the second operand has a zero point"
     if first.has_zero and not constant:
-        return "the first operand has a zero point, and the second one is no constant"
+        return "the first operand has a zero point, and the second one is not a constant"
     return None
 
 

@@ -15,7 +15,8 @@ struct Plan {
 
   explicit operator bool() const { return static_cast<bool>(plan); }
 
-  // `own`: the tensors that are no operands. cuDNN does not say that two threads may run a plan at once.
+  // `own`: the tensors that are not operands. cuDNN does not say that two threads may run a plan at
+  // once.
   cudnnStatus_t run(cudnnHandle_t h, const Graph& graph, void* const* data, void* const* own,
                     void* room) const {
     std::vector<int64_t> ids;

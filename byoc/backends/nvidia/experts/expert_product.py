@@ -68,7 +68,7 @@ def expert_product(func: Any) -> GroupedProduct:
     if weights is None:
         dtypes = {str(t.ty.dtype) for t in (x, words)}
         if len(dtypes) != 1 or not dtypes <= set(HALVES) or depth % HALF_LANES:
-            raise NoGpuSchedule("the weights are no matrices of halves in rows of vectors")
+            raise NoGpuSchedule("the weights are not matrices of halves in rows of vectors")
         return GroupedProduct(None, x, words, None, None, None, 1, 1, columns, depth, 16, 16,
                               depth, 0.0, None, None, result, experts)  # fmt: skip
     attrs = weights.attrs
