@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +15,7 @@ from tvm import relax, tirx
 
 from opinfo.analysis import OpInfo, op_info
 from opinfo.analysis.composites.grouped import group_dequantize
-from opinfo.testing.mutants import mutants, parsed
+from opinfo.testing.mutants import edited, mutants, parsed
 from opinfo.testing.strip import strip
 
 from ..mutation import outputs, trial
@@ -186,15 +187,11 @@ CHANGES = {
 
 def _changed(text: str) -> Iterator[tuple[str, Any]]:
     """Every occurrence of every change, and the changes of any program."""
-    for old, replacements in CHANGES.items():
-        start = text.find(old, text.index("def "))
-        while start >= 0:
-            for new in replacements:
-                try:
-                    yield f"{old} to {new}", parsed(text[:start] + new + text[start + len(old) :])
-                except Exception:  # the parser's own errors have no common type
-                    continue
-            start = text.find(old, start + 1)
+    body = text.index("def ")
+    changes = ((body + match.start(), body + match.end(), new) for old, news in CHANGES.items()
+               for match in re.finditer(re.escape(old), text[body:]) for new in news)  # fmt: skip
+    for (start, end, new), mutant in edited(text, changes):
+        yield f"{text[start:end]} to {new}", mutant
     yield from mutants(parsed(text))
 
 

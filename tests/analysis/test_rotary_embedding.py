@@ -26,7 +26,7 @@ from opinfo.analysis.composites.positions.rotary import (
 from opinfo.analysis.lifting.lift import lift
 from opinfo.analysis.proposal.build import rebuild
 from opinfo.analysis.proposal.proposal import Proposal
-from opinfo.testing.mutants import mutants, parsed
+from opinfo.testing.mutants import edited, mutants, parsed
 from opinfo.testing.strip import strip
 
 from ..interpret import Undefined, compiled
@@ -283,13 +283,10 @@ def _changed(func: Any, branches: bool) -> Iterator[tuple[str, Any]]:
     text = func.script()
     body = text.index("T.writes")
     last = len(text) if branches else text.index("else:", body)
-    for old, new in CHANGES:
-        for match in re.finditer(old, text[body:last]):
-            start, end = body + match.start(), body + match.end()
-            try:
-                yield f"{old} to {new} at {start}", parsed(text[:start] + new + text[end:])
-            except Exception:  # the parser's own errors have no common type
-                continue
+    changes = ((body + match.start(), body + match.end(), new) for old, new in CHANGES
+               for match in re.finditer(old, text[body:last]))  # fmt: skip
+    for (start, end, new), mutant in edited(text, changes):
+        yield f"{text[start:end]} to {new} at {start}", mutant
     yield from mutants(func, last)
 
 

@@ -21,6 +21,7 @@ from opinfo.byoc.backends.nvidia.products.eight_bits import unaligned
 from opinfo.byoc.compile import CompiledModule, compile_module
 from opinfo.byoc.prepare.gpu.eight_bit_products import eight_bit_products
 
+from .built_cases import module
 from .test_nvidia import on_stub
 
 op = relax.op
@@ -74,7 +75,7 @@ def _scaled8(emit: Any, x: Any, scale: Any) -> Any:
 
 
 def _dynamic(emit: Any, x: Any, z: Any, s: Any) -> Any:
-    """`MatMulInteger` as it is imported, scaled afterwards."""
+    """What `MatMulInteger` is imported as, scaled afterwards."""
     codes = emit(op.subtract(emit(op.astype(x, "float32")), emit(op.astype(z, "float32"))))
     total = emit(op.astype(emit(op.matmul(codes, _const(W))), "int32"))
     return emit(op.multiply(emit(op.astype(total, "float32")), s))
@@ -113,29 +114,14 @@ CASES: dict[str, Case] = {
 }  # fmt: skip
 
 
-def module(cases: dict[str, Case]) -> Any:
-    given = {name: [relax.Var(f"x{k}_{j}", relax.TensorType(s, dtype))
-                    for j, (s, dtype) in enumerate(c.inputs)]
-             for k, (name, c) in enumerate(cases.items())}  # fmt: skip
-    bb = relax.BlockBuilder()
-    with bb.function("main", [v for vs in given.values() for v in vs]):
-        with bb.dataflow():
-            out = bb.emit_output(
-                relax.Tuple([c.build(bb.emit, *given[name]) for name, c in cases.items()])
-            )
-        bb.emit_func_output(out)
-    return bb.get()
-
-
 def _values(cases: dict[str, Case]) -> dict[str, list[Array]]:
     rng = np.random.default_rng(0)
 
     def array(shape: Any, dtype: str) -> Array:
-        sizes = list(shape)
         if "int" in dtype:
             info = np.iinfo(dtype)
-            return np.asarray(rng.integers(info.min, info.max, sizes, endpoint=True), dtype)
-        made = np.asarray(rng.uniform(0.5, 1.5, sizes), "float32")
+            return np.asarray(rng.integers(info.min, info.max, shape, endpoint=True), dtype)
+        made = np.asarray(rng.uniform(0.5, 1.5, shape), "float32")
         return made.astype(ml_dtypes.float8_e4m3fn) if dtype == FLOAT8 else made
 
     return {name: [array(*i) for i in c.inputs] for name, c in cases.items()}

@@ -20,6 +20,7 @@ from opinfo.byoc.compile import CompiledModule, compile_module
 from opinfo.byoc.dispatching.dispatch import dispatch
 from opinfo.byoc.prepare.prepare import prepare
 
+from .built_cases import module
 from .test_nvidia import on_stub
 
 nn, op = relax.op.nn, relax.op
@@ -104,29 +105,13 @@ CASES: dict[str, Case] = {
 }  # fmt: skip
 
 
-def module(cases: dict[str, Case]) -> Any:
-    """All cases in one function: a tuple of the results."""
-    given = {name: [relax.Var(f"x{k}_{j}", relax.TensorType(s, dtype))
-                    for j, (s, dtype) in enumerate(c.inputs)]
-             for k, (name, c) in enumerate(cases.items())}  # fmt: skip
-    bb = relax.BlockBuilder()
-    with bb.function("main", [v for vs in given.values() for v in vs]):
-        with bb.dataflow():
-            out = bb.emit_output(
-                relax.Tuple([c.build(bb.emit, *given[name]) for name, c in cases.items()])
-            )
-        bb.emit_func_output(out)
-    return bb.get()
-
-
 def values(cases: dict[str, Case]) -> dict[str, list[Array]]:
     rng = np.random.default_rng(0)
 
     def array(shape: Any, dtype: str) -> Array:
-        sizes = list(shape)
         if dtype == "int8":
-            return np.asarray(rng.integers(-128, 128, sizes), "int8")
-        return np.asarray(rng.standard_normal(sizes), "float32").astype(NUMPY.get(dtype, dtype))
+            return np.asarray(rng.integers(-128, 128, shape), "int8")
+        return np.asarray(rng.standard_normal(shape), "float32").astype(NUMPY.get(dtype, dtype))
 
     return {name: [array(*i) for i in c.inputs] for name, c in cases.items()}
 

@@ -30,7 +30,7 @@ from benchmarks.analysis.llm.run_answers import (
 )
 from opinfo.analysis import Chain
 from opinfo.analysis.chain import Chains
-from opinfo.testing.mutants import mutants, parsed
+from opinfo.testing.mutants import edited, mutants
 from opinfo.testing.strip import strip
 from tests.interpret import Undefined
 from tests.lockstep import execute
@@ -163,12 +163,9 @@ def changed(func: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _parsed(text: str, edits: list[tuple[re.Match[str], str]]) -> Iterator[tuple[str, Any]]:
-    for match, new in edits:
-        try:
-            mutant = parsed(text[: match.start()] + new + text[match.end() :])
-        except Exception:  # the parser's own errors have no common type
-            continue
-        yield f"{match[0]!r} to {new!r}", mutant
+    changes = ((match.start(), match.end(), new) for match, new in edits)
+    for (start, end, new), mutant in edited(text, changes):
+        yield f"{text[start:end]!r} to {new!r}", mutant
 
 
 def _given(func: Any, truth: Chain) -> list[Any]:

@@ -9,19 +9,14 @@ and microseconds with TVM's rule for products with a vector.
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import tempfile
-import time
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 from benchmarks.gpu.gpu_kernels.kernel_builds import compiled
-from benchmarks.gpu.gpu_kernels.kernel_times import bandwidth, timed
+from benchmarks.gpu.gpu_kernels.kernel_times import timed
+
+from .product_runs import parser, run
 
 #: Experts, and the values that share a scale.
 EXPERTS, GROUP = 8, 32
@@ -171,34 +166,7 @@ def _apart(got: Any, want: Any) -> float:
 
 def main() -> None:
     """Build in parallel, then time."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.language.experts")
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--arch", default="sm_90")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--build", action="store_true", help="only build; needs no GPU")
-    options = parser.parse_args()
-    begun, rows = time.perf_counter(), []
-    with tempfile.TemporaryDirectory() as folder:
-        with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
-            builds = list(pool.map(partial(build, folder=folder, arch=options.arch), jobs()))
-        print(f"built {len(builds)} in {time.perf_counter() - begun:.0f} s", flush=True)
-        if options.build:
-            print(*(b for b in builds if not b["path"].endswith(".so")), sep="\n")
-            return
-        import torch
-
-        limit = bandwidth(torch)
-        print(f"{torch.cuda.get_device_name()}, copy {limit / 1e9:.0f} GB/s", flush=True)
-        for built in builds:
-            try:
-                rows.append(measure(built, limit))
-            except Exception as error:
-                note = f"{type(error).__name__}: {str(error)[:150]}"
-                rows.append({"job": built["job"], "note": note})
-            print(json.dumps(rows[-1]), flush=True)
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(rows))
+    run(parser("benchmarks.gpu.language.experts").parse_args(), jobs(), build, measure)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -24,6 +24,10 @@ WORDS = {
 }  # fmt: skip
 
 
+#: Where a script changes, and to what: ``(start, end, replacement)``.
+Change = tuple[int, int, str]
+
+
 def mutants(func: Any, end: int | None = None) -> Iterator[tuple[str, Any]]:
     """Yield ``(change, PrimFunc)`` in a shuffled but reproducible order.
 
@@ -36,18 +40,27 @@ def mutants(func: Any, end: int | None = None) -> Iterator[tuple[str, Any]]:
     text = func.script()
     changes = [c for c in _changes(text) if end is None or c[1] <= end]
     random.Random(0).shuffle(changes)
-    for start, end, new in changes:
+    for (start, stop, new), mutant in edited(text, changes):
         line = text.count("\n", 0, start) + 1
+        yield f"line {line}: {text[start:stop]!r} to {new!r}", mutant
+
+
+def edited(text: str, changes: Iterable[Change]) -> Iterator[tuple[Change, Any]]:
+    """Yield each change of a script with what it makes of it; those that do not parse are skipped.
+
+    Args:
+        text: The script of a PrimFunc.
+        changes: ``(start, end, replacement)`` each.
+    """
+    for start, end, new in changes:
         try:
-            yield (
-                f"line {line}: {text[start:end]!r} to {new!r}",
-                parsed(text[:start] + new + text[end:]),
-            )
+            mutant = parsed(text[:start] + new + text[end:])
         except Exception:  # the parser's own errors have no common type
             continue
+        yield (start, end, new), mutant
 
 
-def _changes(text: str) -> list[tuple[int, int, str]]:
+def _changes(text: str) -> list[Change]:
     """Return ``(start, end, replacement)`` in the order of the script."""
     body = text.index("# with T.sblock") if "# with T.sblock" in text else text.index("def ")
     kinds = (_edits, _swaps, _guards, _operands, _statements)

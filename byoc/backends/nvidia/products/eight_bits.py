@@ -24,6 +24,7 @@ from .product_patterns import (
     row,
     same_columns,
     swapped,
+    two_tensors,
 )
 
 #: By the dtype of the operands: those of the result, what rows and columns in memory must be
@@ -72,11 +73,10 @@ def operands(dtype: str) -> Condition:
     """Return a condition: two tensors of a dtype, and a result that the library has for it."""
 
     def check(node: Node) -> str | None:
-        first, second = node.operand(0), node.operand(1)
-        if first is None or second is None or first is second:
-            return "the operands are not two tensors"
-        if first.rank < 2 or second.rank < 2:
-            return f"the operands have rank {first.rank} and {second.rank}, expected at least 2"
+        pair = two_tensors(node)
+        if isinstance(pair, str):
+            return pair
+        first, second = pair
         found = (first.dtype, second.dtype)
         if found != (dtype, dtype) or node.result.dtype not in RESULTS[dtype]:
             return (f"the dtypes are {found[0]}, {found[1]} and {node.result.dtype}, expected "

@@ -20,13 +20,22 @@ TYPES = frozenset([("float32", "float32"), ("float16", "float16"), ("bfloat16", 
                    ("float16", "float32"), ("bfloat16", "float32")])  # fmt: skip
 
 
-def factors(node: Node) -> str | None:
-    """Two operands of one dtype, and a result dtype that the libraries support for them."""
+def two_tensors(node: Node) -> tuple[Value, Value] | str:
+    """Return the operands of a product if they are two matrices or batches of them, or why not."""
     first, second = node.operand(0), node.operand(1)
     if first is None or second is None or first is second:
         return "the operands are not two tensors"
     if first.rank < 2 or second.rank < 2:
         return f"the operands have rank {first.rank} and {second.rank}, expected at least 2"
+    return first, second
+
+
+def factors(node: Node) -> str | None:
+    """Two operands of one dtype, and a result dtype that the libraries support for them."""
+    pair = two_tensors(node)
+    if isinstance(pair, str):
+        return pair
+    first, second = pair
     if first.dtype != second.dtype or (first.dtype, node.result.dtype) not in TYPES:
         return (f"the dtypes are {first.dtype}, {second.dtype} and {node.result.dtype}, expected "
                 "float32, float16 or bfloat16")  # fmt: skip
