@@ -18,6 +18,7 @@ from tvm.ir import Op as IrOp
 from ....analysis.lifting.tir.node import NodeDict, items
 from ....analysis.proposal.legalise import is_call_tir
 from ....analysis.support.tvm_compat import GenericConst
+from .narrow_casts import is_narrow_cast
 
 #: Bytes of a creator that is computed, at most.
 LARGEST = 64 << 20
@@ -111,7 +112,7 @@ def is_foldable(mod: Any, call: Any) -> bool:
     """Whether a call computes one tensor of known shape, and nothing else."""
     if not isinstance(call, tvm.ir.Call) or not isinstance(call.op, IrOp) or shape_of(call) is None:
         return False
-    if is_large_creator(call) and _bytes(call) > LARGEST:
+    if is_narrow_cast(call) or (is_large_creator(call) and _bytes(call) > LARGEST):
         return False
     if is_call_tir(call):
         return len(call.args) == 2 and isinstance(mod[call.args[0]], tvm.tirx.PrimFunc)

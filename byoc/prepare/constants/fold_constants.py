@@ -30,13 +30,18 @@ from .constant_calls import (
     parts,
     shape_of,
 )
+from .narrow_casts import fold_narrow_casts
 
 
 def fold_constants(mod: Any) -> Any:
     """The module with all folded that depends on constants only; nothing unused."""
-    constants = _constants(mod)
-    if constants.items():
-        mod = mutated(mod, _Writer(mod, constants))
+    cast: Any = mod
+    while cast is not None:  # what a cast gives may be what others depend on
+        mod = cast
+        constants = _constants(mod)
+        if constants.items():
+            mod = mutated(mod, _Writer(mod, constants))
+        cast = fold_narrow_casts(mod)
     if may_fold(mod):
         mod = relax.transform.FoldConstant()(mod)
     return relax.transform.DeadCodeElimination()(mod)

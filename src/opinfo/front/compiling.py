@@ -26,6 +26,7 @@ from .backend_choice import BackendChoice, choose_backends
 from .compiled_model import Compiled
 from .file_builds import FileBuilds, replayed
 from .models import as_module
+from .narrow_floats import refuse_narrow_floats
 from .race import race as raced
 from .race import rivals
 from .shape_settings import Extents, configured
@@ -84,7 +85,8 @@ def compile(
         FrontendError: The file cannot be read.
         PlanRefused: The plan does not fit the model or the backends.
         TypeError: An argument has the wrong type.
-        ValueError: An argument is invalid or contradicts another.
+        ValueError: An argument is invalid or contradicts another; or the model has numbers of
+            float8, and the target is a CPU.
         FileNotFoundError: No C++ compiler is installed.
         NoGpu: Costs are to be measured on a GPU of this machine, and none is visible.
     """
@@ -96,6 +98,7 @@ def compile(
     mod, config = configured(mod, shapes)
     signatures = _signatures(mod)
     if not on_gpu(tvm_target):
+        refuse_narrow_floats(mod)
         mod = checked_indices(mod)
     if config is None:
         shared = SharedWork(mod)
