@@ -19,7 +19,7 @@ from .index_origins import Origin, is_integer, operator_name
 _MOVES = frozenset(
     f"relax.{name}" for name in (
         "reshape", "flatten", "expand_dims", "squeeze", "permute_dims", "broadcast_to", "repeat",
-        "tile", "flip", "strided_slice", "dynamic_strided_slice", "split", "max", "min", "take",
+        "tile", "flip", "strided_slice", "dynamic_strided_slice", "split", "take",
         "gather_elements", "gather_nd", "sort",
     )
 )  # fmt: skip
@@ -102,7 +102,7 @@ class ElementBounds:
         if isinstance(whole, relax.Tuple):
             return self.of(whole.fields[value.index])
         if operator_name(whole) == "relax.topk":
-            return _position(whole) if value.index == 1 else self.of(whole.args[0])
+            return _top(self, whole, value.index)
         return self.of(whole.args[0]) if operator_name(whole) == "relax.split" else _NO_BOUND
 
     def fields(self, expr: Any) -> list[Bounds]:
@@ -209,6 +209,16 @@ def _arange(bounds: ElementBounds, call: Any) -> Bounds:
     return Bounds(start, end - 1)
 
 
+def _extreme(bounds: ElementBounds, call: Any) -> Bounds:
+    """The largest or smallest of no elements is a number of its own."""
+    shape, axes = getattr(call.args[0].ty, "shape", None), call.attrs.axis
+    if not isinstance(shape, relax.ShapeExpr):
+        return _NO_BOUND
+    dims = list(shape.values)
+    reduced = dims if axes is None else [dims[int(axis)] for axis in axes]
+    return bounds.of(call.args[0]) if all(_number(d) for d in reduced) else _NO_BOUND
+
+
 def _filled(number: int) -> Callable[[ElementBounds, Any], Bounds]:
     return lambda bounds, call: Bounds(_int64(number), _int64(number))
 
@@ -226,6 +236,17 @@ def _sorted_position(bounds: ElementBounds, call: Any) -> Bounds:
     return _position(call)
 
 
+def _top(bounds: ElementBounds, call: Any, field: int) -> Bounds:
+    """Of fewer elements than are asked for, the rest of the results is not set."""
+    shape, count = getattr(call.args[0].ty, "shape", None), int(call.attrs.k)
+    if not isinstance(shape, relax.ShapeExpr):
+        return _NO_BOUND
+    size = _number(list(shape.values)[int(call.attrs.axis)])
+    if size is None or count > size:
+        return _NO_BOUND
+    return bounds.of(call.args[0]) if field == 0 else _position(call)
+
+
 def _position(call: Any) -> Bounds:
     """Return the bounds of a position on an axis of the first operand."""
     shape, axis = getattr(call.args[0].ty, "shape", None), call.attrs.axis
@@ -241,8 +262,8 @@ _RULES: Mapping[str, Callable[[ElementBounds, Any], Bounds]] = {
     "floor_divide": _quotient, "floor_mod": _remainder, "minimum": _least, "maximum": _greatest,
     "clip": _clip, "where": _where, "concat": _concat, "shape_to_tensor": _shape,
     "arange": _arange, "zeros": _filled(0), "zeros_like": _filled(0), "ones": _filled(1),
-    "ones_like": _filled(1), "full": _full, "argmax": _extreme_position,
-    "argmin": _extreme_position, "argsort": _sorted_position,
+    "ones_like": _filled(1), "full": _full, "max": _extreme, "min": _extreme,
+    "argmax": _extreme_position, "argmin": _extreme_position, "argsort": _sorted_position,
 }  # fmt: skip
 
 

@@ -92,13 +92,54 @@ def test_what_is_proved_to_be_inside_is_not_checked() -> None:
                 c = R.take(x, m, axis=0)
                 d = R.take(t, i, axis=0)
                 e = R.take(t, R.floor_mod(i, R.const(5, "int64")), axis=0)
-                top = R.topk(x, k=2, axis=0, ret_type="both", dtype="int64")
-                f = R.take(x, top[1], axis=0)
+                top = R.topk(t, k=2, axis=0, ret_type="both", dtype="int64")
+                f = R.take(t, top[1], axis=0)
                 g = R.take(t, R.const([4, 0], "int64"), axis=0)
                 R.output(a, b, c, d, e, f, g)
             return a, b, c, d, e, f, g
 
     tvm.ir.assert_structural_equal(checked_indices(Proved), Proved)
+
+
+def _assertions(mod: Any) -> int:
+    """The number of checks in the code; each is a PrimFunc of its own."""
+    funcs = [f for _, f in checked_indices(mod).functions_items()]
+    return sum(isinstance(f, tvm.tirx.PrimFunc) for f in funcs)
+
+
+def test_positions_of_fewer_elements_than_are_asked_for_are_checked() -> None:
+    @I.ir_module
+    class Top:
+        @R.function
+        def main(x: R.Tensor(("m", 4), "float32")) -> R.Tensor:
+            with R.dataflow():
+                top = R.topk(x, k=2, axis=0, ret_type="both", dtype="int64")
+                y = R.take(x, top[1], axis=0)
+                R.output(y)
+            return y
+
+    assert _assertions(Top) == 1
+    want = TABLE[[[4, 4, 4, 4], [3, 3, 3, 3]]]
+    np.testing.assert_array_equal(opinfo.compile(Top, []).run(TABLE), want)
+
+
+def test_an_extreme_of_no_elements_is_not_proved_to_be_inside() -> None:
+    @I.ir_module
+    class Extremes:
+        @R.function
+        def main(t: R.Tensor((5, 4), "float32"), i: R.Tensor(("n", 2), "int64")) -> R.Tensor:
+            with R.dataflow():
+                inside = R.clip(i, 0, 4)
+                a = R.take(t, R.max(inside, axis=1), axis=0)
+                b = R.take(t, R.max(inside, axis=0), axis=0)
+                c = R.add(R.sum(a, axis=0), R.sum(b, axis=0))
+                R.output(c)
+            return c
+
+    assert _assertions(Extremes) == 1  # of b, whose rows may be none
+    compiled = opinfo.compile(Extremes, [])
+    with pytest.raises(ValueError, match="take at an element"):
+        compiled.run(TABLE, np.zeros((0, 2), "int64"))
 
 
 def test_a_read_in_a_branch_is_checked_when_it_is_taken() -> None:
