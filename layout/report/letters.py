@@ -44,7 +44,7 @@ def _through(op: Op, flow: BlockGraph | None, out: dict[Value, str]) -> None:
             if access.buffer not in axis_letters:
                 dims = {x.dim.axis: loops.get(x.loop.axis) for x in access.aligned if _is_whole(x)}
                 axis_letters[access.buffer] = [dims.get(k) for k in range(access.rank)]
-    labelled = [(v, out[v]) for b, v in values.items() if v in out and b in axis_letters]
+    labelled = [(v, out[v]) for v in values.values() if _plain(out.get(v, ""))]
     for buffer, value in values.items():
         names = _with_units(value, axis_letters.get(buffer, ()), labelled)
         if len(set(names)) == value.rank and value not in out and not value.weight:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from tvm import relax
 
 from opinfo.layout import plan_layout
+from opinfo.layout.alternatives.op_spec import OpSpec
+from opinfo.layout.graph.relax_graph import Graph, Op
 from opinfo.layout.model.layout import Layout
+from opinfo.layout.report import explain
+from opinfo.layout.report.letters import letters
 from opinfo.layout.report.plan_report import (
     Conversion,
     Conversions,
@@ -88,3 +94,20 @@ def test_values_are_called_by_the_letters_of_their_operators() -> None:
     assert told.conversions[0].source.spell() == "NHWC"
     assert told.conversions[0].target.spell() == "NCHW4c"
     assert {o.implementation for o in told.ops if o.op != "mean"} == {"NCHW4c"}
+
+
+def test_letters_do_not_pass_from_packed_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reshape that reads as unpacking has the string ABC8c for a value of four dimensions."""
+
+    def build(emit: Any, rng: Any, x: Any) -> Any:
+        y = emit(relax.op.nn.conv2d(x, nets.const(rng, 64, 3, 1, 1)))
+        y = emit(relax.op.permute_dims(y, [3, 0, 1, 2]))
+        return emit(relax.op.reshape(y, (16, 1, 512)))
+
+    def packed(graph: Graph, specs: Mapping[Op, OpSpec]) -> Any:
+        last = graph.ops[-1]
+        return letters(graph, {**specs, last: replace(specs[last], strings=("ABC8c", "ABC"))})
+
+    monkeypatch.setattr(explain, "letters", packed)
+    told = plan_layout(nets.net(build, (1, 3, 8, 16)), {"conv2d": ["NHWC", "OHWI"]}).report
+    assert [v.layout.axes for v in told.values[:2]] == ["NCHW", "NCHW"]
