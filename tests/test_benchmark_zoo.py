@@ -20,12 +20,13 @@ import benchmarks.zoo.__main__ as zoo
 from benchmarks.zoo import results_page
 from benchmarks.zoo.differences import difference, tolerance, verdict
 from benchmarks.zoo.models import fetch
+from benchmarks.zoo.models.later_files import LATER
 from benchmarks.zoo.models.model_files import FILES
 from benchmarks.zoo.models.proxies import PROXIES
 from benchmarks.zoo.models.subject import Subject, names, subject
 from benchmarks.zoo.reading import flat
 from benchmarks.zoo.reference_error import moved, spread
-from benchmarks.zoo.split import is_open
+from benchmarks.zoo.split import is_open, part
 from benchmarks.zoo.turns import in_turns
 
 
@@ -55,6 +56,11 @@ def test_a_proxy_is_quantised(tmp_path: Path) -> None:
 def test_the_split_is_fixed() -> None:
     # The first bytes of their SHA-256 are 0xa8 and 0x71: printf '%s' NAME | sha256sum
     assert is_open("basic-pitch/nmp") and not is_open("nudenet/320n")
+
+
+def test_later_models_are_in_neither_half() -> None:
+    assert len(LATER) == 43 and not LATER & {*names()}
+    assert {part(name) for name in LATER} == {"later"}
 
 
 @pytest.mark.parametrize("name", FILES)

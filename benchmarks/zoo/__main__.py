@@ -1,12 +1,13 @@
 """Read and time real models that nothing was tuned for, each in its own process.
 
-    python -m benchmarks.zoo [--held-out | --all | --proxies] [--step read] [--threads 1 2]
-                             [--json FILE] [--again] [--busy] [--page] [MODEL ...]
+    python -m benchmarks.zoo [--held-out | --all | --later | --proxies] [--step read]
+                             [--threads 1 2] [--json FILE] [--again] [--busy] [--page] [MODEL ...]
 
 `read` reads a model as shipped, compiles it for its symbolic shapes, and compares its outputs at
 several shapes. `speed` compiles it for static shapes and times it against ONNX Runtime, OpenVINO
 and `torch.compile`. The models are split by a hash of their names: by default only the open half is
-run, since the held-out half is there to report. `--proxies` runs models of ours that are in neither
+run, since the held-out half is there to report; `--later` runs held-out models that were chosen
+after its last report. `--proxies` runs models of ours that are in neither
 half, quantised and small ones, on which runtimes are strong; the pages leave them out. Rows are
 kept in FILE; models that have one are skipped unless `--again` is given, or `--busy` and other
 processes had over a tenth of the CPU time of the cores that the run may use (`taskset` binds it to
@@ -32,6 +33,7 @@ from benchmarks.common.rows import STORED
 
 from . import results_page
 from .models.fetch import NOT_FETCHED, NotFetched
+from .models.later_files import LATER
 from .models.proxies import PROXIES
 from .models.subject import names
 from .split import is_open
@@ -78,11 +80,12 @@ def _store(path: Path, rows: dict[str, Any]) -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.zoo", description=__doc__,
                                      formatter_class=argparse.RawTextHelpFormatter)  # fmt: skip
-    parser.add_argument("model", nargs="*", type=one_of([*names(), *PROXIES]),
+    parser.add_argument("model", nargs="*", type=one_of([*names(), *sorted(LATER), *PROXIES]),
                         help="names in place of the open half")  # fmt: skip
     half = parser.add_mutually_exclusive_group()
     half.add_argument("--held-out", action="store_true", help="the other half")
     half.add_argument("--all", action="store_true", help="both halves")
+    half.add_argument("--later", action="store_true", help="held-out models chosen later")
     half.add_argument("--proxies", action="store_true", help="models of ours, in neither half")
     parser.add_argument("--step", nargs="+", choices=STEPS, default=STEPS)
     parser.add_argument("--threads", nargs="+", type=count, default=[1, 2])
@@ -100,6 +103,8 @@ def _options() -> argparse.Namespace:
 def _chosen(options: argparse.Namespace) -> Sequence[str]:
     if options.proxies:
         return [*PROXIES]
+    if options.later:
+        return sorted(LATER)
     return [n for n in names() if options.all or is_open(n) != options.held_out]
 
 

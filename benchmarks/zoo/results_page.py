@@ -15,11 +15,10 @@ from typing import Any
 from benchmarks.common.pages import table
 
 from .differences import TOLERANCE, nearest, verdict
-from .split import is_open
+from .split import PARTS, part
 
 Row = Mapping[str, Any]
 PEERS = {"onnx_runtime": "ONNX Runtime", "openvino": "OpenVINO", "torch_compile": "torch.compile"}
-HALVES = {True: "Open", False: "Held out"}
 MARKS = {"right": "", "rounding": " by rounding", "wrong": " **wrong**"}
 #: A page for each, named by the last word of `cpu_name`.
 ISAS = {"AMX": "AVX-512 and AMX", "AVX-512": "AVX-512", "AVX2": "AVX2"}
@@ -38,7 +37,7 @@ of ONNX Runtime, and **spread** how far those move if the weights are moved by a
 are shown above 1e-5. Where rounding decides, between quantised values and near ties that are
 sorted, the spread is large; a model that is not right, but within twice its spread, is counted
 apart as **by rounding**. Work looks at the open half only; the other half is held out. Which half
-a model is in is decided by a hash of its name.
+a model is in is decided by a hash of its name. Models that were chosen later are held out, too.
 """
 SPEED_HEAD = """# The zoo: speed on {isa}
 
@@ -48,7 +47,8 @@ number of threads and static shapes: of CPU time for one thread, which other pro
 least, and of wall time for more. Each of these is the least of short parts. **Of the peak** is the
 model's FLOPs in that time relative to those of ONNX Runtime's product of 1024 x 1024 matrices,
 timed in the same turns: a model near 100% can only be faster with fewer multiplications, as by
-Winograd. Work looks at the open half only; the other half is held out.
+Winograd. Work looks at the open half only; the other half is held out, and so
+are models that were chosen after the last report on it.
 
 {machine}
 """
@@ -98,8 +98,8 @@ def _written(
 def reading_page(rows: Sequence[Row]) -> str:
     """Return the page of readings."""
     parts = [READ_HEAD.format(tolerance=TOLERANCE)]
-    for half, title in HALVES.items():
-        chosen = [row for row in rows if is_open(row["name"]) == half]
+    for key, title in PARTS.items():
+        chosen = [row for row in rows if part(row["name"]) == key]
         if chosen:
             parts.append(f"## {title}\n\n{_read_sum(chosen)}\n\n{_read_table(chosen)}\n")
     return "\n".join(parts)
@@ -138,9 +138,9 @@ def speed_page(isa: str, rows: Sequence[Row]) -> str:
     parts = [SPEED_HEAD.format(isa=isa, machine=_machine(rows))]
     for threads in sorted({row["threads"] for row in rows}):
         parts.append(f"## {threads} thread{'s' * (threads > 1)}\n")
-        for half, title in HALVES.items():
+        for key, title in PARTS.items():
             chosen = [row for row in rows
-                      if row["threads"] == threads and is_open(row["name"]) == half]  # fmt: skip
+                      if row["threads"] == threads and part(row["name"]) == key]  # fmt: skip
             if chosen:
                 parts.append(f"### {title}\n\n{_speed_sum(chosen)}\n\n{_speed_table(chosen)}\n")
     return "\n".join(parts)

@@ -1,8 +1,13 @@
-"""The split of the zoo into open and held-out models, fixed by their names."""
+"""The split of the zoo into open and held-out models, fixed by their names, and later models."""
 
 from __future__ import annotations
 
 import hashlib
+
+from .models.later_files import LATER
+
+#: The parts, with the titles of their tables.
+PARTS = {"open": "Open", "held out": "Held out", "later": "Chosen later, held out"}
 
 
 def is_open(name: str) -> bool:
@@ -11,4 +16,15 @@ def is_open(name: str) -> bool:
     >>> is_open("squeezenet"), is_open("u2net")
     (True, False)
     """
-    return hashlib.sha256(name.encode()).digest()[0] % 2 == 0
+    return part(name) == "open"
+
+
+def part(name: str) -> str:
+    """Return the part of the zoo that a model is in.
+
+    >>> part("squeezenet"), part("u2net"), part("timm/fastvit_t8")
+    ('open', 'held out', 'later')
+    """
+    if name in LATER:
+        return "later"
+    return "held out" if hashlib.sha256(name.encode()).digest()[0] % 2 else "open"

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from .later_files import TIMM
+
 #: Module, sample inputs by name, dynamic dimensions by input and axis (None: all static).
 Built: TypeAlias = "tuple[Any, dict[str, Any], dict[str, dict[int, Any]] | None]"
 
@@ -333,4 +335,6 @@ _SETS: dict[str, Net] = {
         "points_and_graphs", "Recommender", _clicks)),
 }  # fmt: skip
 
-NETS: dict[str, Net] = {**_VISION, **_LANGUAGE, **_SOUND, **_RECURRENT, **_SETS}
+_LATER = {f"timm/{name}": Net("timm", _image(name)) for name in TIMM}
+
+NETS: dict[str, Net] = {**_VISION, **_LANGUAGE, **_SOUND, **_RECURRENT, **_SETS, **_LATER}

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from . import nets, proxies
+from . import later_files, nets, proxies
 from .fetch import fetched
+from .later_files import LATER
 from .model_files import FILES, Fill, ModelFile
 from .proxies import PROXIES
 
@@ -35,8 +36,8 @@ class Subject:
 
 
 def names() -> list[str]:
-    """Return the names of all models."""
-    return [*FILES, *nets.NETS]
+    """Return the names of all models but the later ones."""
+    return [n for n in (*FILES, *nets.NETS) if n not in LATER]
 
 
 def subject(name: str, folder: Path) -> Subject:
@@ -44,8 +45,8 @@ def subject(name: str, folder: Path) -> Subject:
     if name in PROXIES:
         written, values = proxies.saved(name, folder)
         return Subject(name, written, (values,))
-    if name in FILES:
-        file = FILES[name]
+    file = FILES.get(name) or later_files.FILES.get(name)
+    if file is not None:
         path = fetched(file)
         return Subject(name, path, tuple(_inputs(path, file)))
     module, sample, dynamic = nets.built(name)
