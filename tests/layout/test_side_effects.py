@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tvm
-import tvm_ffi
 from tvm import relax
 from tvm.script import ir as I
 from tvm.script import relax as R
@@ -16,20 +14,14 @@ from tvm.script import tirx as T
 
 from opinfo.layout import plan_layout
 from opinfo.layout.graph.side_effects import Effect, SideEffects
+from tests import scaling
 from tests.run import run
-
-SCALE = "opinfo.tests.scale_in_place"
 
 
 @pytest.fixture(autouse=True)
 def _scale() -> Iterator[None]:
-    def scale(x: Any) -> Any:
-        x.copyfrom(x.numpy() * 2 + 1)
-        return x
-
-    tvm.register_global_func(SCALE, scale)
-    yield
-    tvm_ffi.registry.remove_global_func(SCALE)
+    with scaling.registered():
+        yield
 
 
 @I.ir_module(s_tir=True)
@@ -74,7 +66,7 @@ def module(*, middle: str, pure: bool = False) -> Any:
         before = builder.emit(relax.call_tir(cls.get_global_var("tall"), (x,), tall))
         alias = builder.emit(x)
         call = {
-            "packed": lambda: relax.Call(relax.ExternFunc(SCALE), [alias], ty_args=[tensor]),
+            "packed": lambda: scaling.scaled(alias),
             "function": lambda: relax.Call(cls.get_global_var("scaled"), [x]),
             "operator": lambda: relax.op.add(x, x),
         }[middle]()
