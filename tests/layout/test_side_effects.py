@@ -57,7 +57,7 @@ class Lowered:
 
 def module(*, middle: str, pure: bool = False) -> Any:
     """Two transposes of one tensor, before and after a call."""
-    cls = Lowered
+    cls: Any = Lowered
     builder = relax.BlockBuilder(cls)
     tensor = relax.TensorType((4, 6), "float32")
     tall = relax.TensorType((6, 4), "float32")
