@@ -103,6 +103,17 @@ def test_a_parameter_that_is_written_is_not_pinned() -> None:
         plan_layout(module(middle="packed"), pins={"x": "ba"})
 
 
+def test_a_requested_layout_that_would_be_a_copy_is_refused_with_the_reason() -> None:
+    builder, x = relax.BlockBuilder(), relax.Var("x", relax.TensorType((1, 4, 6, 6), "float32"))
+    kernel = relax.const(np.ones((8, 4, 3, 3), "float32"))
+    with builder.function("main", [x], pure=False):
+        builder.emit(scaling.scaled(x))
+        builder.emit_func_output(builder.emit(relax.op.nn.conv2d(x, kernel)))
+    mod = relax.transform.LegalizeOps()(builder.get())
+    (choice,) = plan_layout(mod, {"nn.conv2d": ["NHWC", "OHWI"]}).report.ops
+    assert choice.why.endswith("requested in NHWC OHWI, but an impure call may write into x")
+
+
 @I.ir_module
 class Ring:
     @R.function(pure=False)
