@@ -23,6 +23,7 @@ from .term import (
     mul,
     polynomial,
     raw_call,
+    raw_reduce,
 )
 from .work import spend
 
@@ -98,7 +99,7 @@ def free(term: Term) -> frozenset[Var]:
 
 
 def substitute(term: Term, mapping: Mapping[Var, Term]) -> Term:
-    """Return the term with variables replaced; bound variables must not occur in the values."""
+    """Return the term with variables replaced; a variable of the values is never bound by it."""
     if not mapping:
         return term
     memo: dict[Term, Term] = {}
@@ -111,14 +112,28 @@ def substitute(term: Term, mapping: Mapping[Var, Term]) -> Term:
             return term
         result = memo.get(term)
         if result is None:
-            if isinstance(term, Reduce):
-                result = _substitute_reduction(term, go)
+            if isinstance(term, (Reduce, Fold)):
+                taken = _NOTHING.union(*map(free, mapping.values()))
+                if isinstance(term, Reduce):
+                    result = _substitute_reduction(_apart(term, taken), go)
+                else:
+                    result = _substitute_fold(term, go, taken)
             else:
-                result = _substitute_fold(term, go) if isinstance(term, Fold) else rebuild(term, go)
+                result = rebuild(term, go)
             memo[term] = result
         return result
 
     return go(term)
+
+
+def _apart(reduction: Reduce, taken: frozenset[Var]) -> Reduce:
+    """The reduction over other axes than the variables that are taken."""
+    if taken.isdisjoint(reduction.axes):
+        return reduction
+    new = {a: fresh(a.extent, "r") for a in reduction.axes if a in taken and a.extent is not None}
+    body = substitute(reduction.body, {a: as_int(b) for a, b in new.items()})
+    axes = tuple(new.get(a, a) for a in reduction.axes)
+    return raw_reduce(reduction.op, axes, body, reduction.init, reduction.dtype)
 
 
 def _substitute_reduction(reduction: Reduce, go: Callable[[Term], Term]) -> Term:
@@ -138,9 +153,15 @@ def _substitute_reduction(reduction: Reduce, go: Callable[[Term], Term]) -> Term
     )
 
 
-def _substitute_fold(loop: Fold, go: Callable[[Term], Term]) -> Term:
-    """A fold under substitution."""
+def _substitute_fold(loop: Fold, go: Callable[[Term], Term], taken: frozenset[Var]) -> Term:
+    """A fold under substitution, over another axis than the variables that are taken."""
     assert loop.axis.extent is not None
+    if loop.axis in taken:
+        axis = fresh(loop.axis.extent, "r")
+        mapping = {loop.axis: as_int(axis)}
+        updates = tuple(substitute(u, mapping) for u in loop.updates)
+        new = fold(axis, loop.states, loop.inits, updates)
+        return go(new)
     extent = as_int(go(loop.axis.extent))
     new = rebuild(loop, go)
     atom = new.atom if isinstance(new, Int) else new

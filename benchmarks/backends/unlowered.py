@@ -33,7 +33,7 @@ def unlowered(mod: Any) -> Lowered:
     reader = _Calls(mod)
     reader.function(mod[gvar])
     graph = Graph(tuple(reader.values), tuple(reader.ops), reader.by_var, reader.of, reader.tuples,
-                  reader.mutates)  # fmt: skip
+                  reader.effect)  # fmt: skip
     blocks = tuple(flows(mod[gvar], graph))
     return Lowered(mod, {gvar: graph}, reader.infos, {gvar: blocks}, FuncProofs())
 

@@ -4,7 +4,7 @@
     After:  y = R.call_tir(cls.h, (x, concat(wq, wk, wv))); q, k, v = R.call_tir(cls.split, (y,))
 
 Products are recognised, before `LegalizeOps` by the operator and after it by the compute. Each
-element is the same sum in the same order.
+element is the same sum of the same products, in TVM's order.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from ...analysis.lifting.tir.node import NodeDict
 from ...analysis.proposal.legalise import is_call_tir
 from ...analysis.support.tvm_compat import GenericConst, array_of
 from ...layout.graph.unused import without_unused
+from ..prepare.raise_ops import STRENGTH
 
 MATMUL = "relax.matmul"
 #: Dtypes that numpy concatenates.
@@ -128,6 +129,8 @@ class _Fuser(relax.PyExprMutator):  # type: ignore[misc]
         (step,) = chain.steps
         if step.operator.name not in (MATMUL, TRANSPOSED_MATMUL) or step.info is not step.operator:
             return None
+        if STRENGTH[step.operator.certificate.kind] < STRENGTH["proved"]:
+            return None  # a product in real arithmetic: other values overflow on the way
         transposed = [bool(t) for t in step.attrs.get("transposed", (False, False))]
         places = step.operands
         if transposed[0] or len(places) != 2 or not all(isinstance(p, int) for p in places):

@@ -21,7 +21,8 @@ from ...analysis.chain import Chains
 from ...analysis.composites.products import TRANSPOSED_MATMUL
 from ...analysis.lifting.tir.node import NodeDict
 from ...analysis.proposal.legalise import is_call_tir
-from ...layout.apply.cancel import may_leave_block, writes
+from ...layout.apply.cancel import may_leave_block
+from ...layout.graph.side_effects import SideEffects
 from ...layout.graph.unused import without_unused
 from ...layout.model.layout import Layout
 from ...layout.rewrite.rewrite import Rewriter, Rewritten
@@ -42,10 +43,10 @@ def fuse_transpose_matmul(mod: Any, fits: Callable[[Any], bool] | None = None) -
     """
     if not isinstance(mod, tvm.IRModule):
         raise TypeError(f"FuseTransposeMatmul: expected a tvm.IRModule, got {type(mod).__name__}")
-    fuser = _Fuser(mod, fits)
+    fuser, effects = _Fuser(mod, fits), SideEffects(mod)
     for gvar, func in mod.functions_items():
         if isinstance(func, relax.Function):
-            fuser.writes = writes(func)
+            fuser.writes = bool(effects.of_function(func))
             new = relax.analysis.remove_all_unused(fuser.visit_expr(func))
             fuser.builder_.update_func(gvar, new)
     if not fuser.count:

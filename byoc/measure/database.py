@@ -54,7 +54,7 @@ class Database:
                 continue
             try:
                 entry = _entry(json.loads(line))
-            except (KeyError, TypeError, ValueError, RecursionError):
+            except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
                 bad.append(number)
                 continue
             good += 1

@@ -23,7 +23,7 @@ from ...analysis.answer.recovered import Recovered
 from ...analysis.proposal.build import NotBuilt, call_op, to_prim
 from ...analysis.results.op_info import ASSUMED, LayoutNormalised
 from ...analysis.support.tvm_compat import sym
-from ...analysis.terms.term import Int, TensorVar, Var
+from ...analysis.terms.term import TensorVar, Var
 from ...layout.graph.unused import without_unused
 
 STRENGTH = {"tested": 0, "real": 1, "kernel": 2, "extern": 3, "proved": 4, "rebuilt": 5}
@@ -221,16 +221,25 @@ def _call(recovered: Recovered, call: Any) -> Any:
 def call_sizes(
     params: tuple[TensorVar | Var, ...], arguments: list[Any], call: Any
 ) -> Mapping[Var, Any]:
-    """The value of each symbolic size of a PrimFunc at a call, from the shapes of its arguments."""
-    values: dict[Var, Any] = {}
+    """The value of each symbolic size of a PrimFunc at a call, from the shapes of its arguments.
+
+    The parameters are the arguments and the results, in order; a number has no shape.
+
+    Raises:
+        NotBuilt: The PrimFunc has another number of parameters.
+    """
     results = call.ty.fields if hasattr(call.ty, "fields") else [call.ty]
-    for param, argument in zip(params, [*arguments, *(None for _ in results)], strict=False):
-        if isinstance(param, Var) and argument is not None:
+    values: dict[Var, Any] = {}
+    for param, argument in zip(params, arguments, strict=False):
+        if isinstance(param, Var):
             values[param] = getattr(argument, "value", argument)
-    shapes = [a.ty for a in arguments if hasattr(a.ty, "shape")] + list(results)
-    tensors = [p for p in params if isinstance(p, TensorVar)]
-    for param, ty in zip(tensors, shapes, strict=False):
-        for poly, dim in zip(param.shape, getattr(ty.shape, "values", ty.shape), strict=False):
-            if isinstance(poly, Int) and isinstance(poly.atom, Var):
-                values.setdefault(poly.atom, dim)
+    types = [*(a.ty for a in arguments), *results]
+    if len(params) != len(types):
+        raise NotBuilt(f"the PrimFunc has {len(params)} parameters, the call has {len(types)}")
+    for param, ty in zip(params, types, strict=True):
+        extents = getattr(getattr(ty, "shape", None), "values", None)
+        if isinstance(param, TensorVar) and extents is not None:
+            for poly, dim in zip(param.shape, extents, strict=False):
+                if isinstance(poly.atom, Var):
+                    values.setdefault(poly.atom, dim)
     return values

@@ -13,6 +13,8 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ...analysis.support.checked_json import Malformed, parse
+
 FORMAT = 1
 MAGIC = b"opinfo.K"
 _LENGTHS = struct.Struct("<8sIIQ")
@@ -41,11 +43,18 @@ def opened(raw: bytes, key: str) -> dict[str, str] | Damaged:
         return lengths
     if _digest(memoryview(raw)[:-_DIGEST]) != raw[-_DIGEST:]:
         return Damaged("its digest does not match")
-    about, library = lengths
-    description = json.loads(raw[library : library + about])
-    if description["key"] != key:
-        return Damaged(f"it has another key, {description['key']}")
-    return dict(description["about"])
+    length, library = lengths
+    try:
+        own, about = described(raw[library : library + length])
+    except Malformed as error:
+        return Damaged(f"its description is malformed: {error}")
+    return about if own == key else Damaged(f"it has another key, {own[:80]}")
+
+
+def described(text: bytes) -> tuple[str, dict[str, str]]:
+    """Return the key and the description that an entry has. Raises `Malformed`."""
+    data = parse(text)
+    return data["key"].text(), {k: v.text() for k, v in data["about"].fields().items()}
 
 
 def about_length(footer: bytes, size: int) -> int | Damaged:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 
-from .kernel_file import FOOTER, Damaged, about_length
+from .kernel_file import FOOTER, Damaged, about_length, described
 
 
 def about_of(name: str, within: int) -> dict[str, str]:
@@ -22,7 +21,6 @@ def about_of(name: str, within: int) -> dict[str, str]:
             if isinstance(length, Damaged):
                 return {"damaged": length.reason}
             file.seek(size - FOOTER - length)
-            description = json.loads(file.read(length))
+            return described(file.read(length))[1]
     except (OSError, ValueError) as error:
         return {"damaged": str(error)}
-    return {str(k): str(v) for k, v in description["about"].items()}

@@ -26,7 +26,8 @@ from tvm import relax
 from ...analysis.index_map import prove_identity
 from ...analysis.lifting.tir.node import NodeDict
 from ...analysis.support.tvm_compat import sym
-from ..graph.relax_graph import extents, may_write
+from ..graph.relax_graph import extents
+from ..graph.side_effects import SideEffects
 
 #: Operators that convert layouts.
 TRANSFORMS = ("relax.permute_dims", "relax.layout_transform")
@@ -43,9 +44,9 @@ def cancel_layout_transforms(mod: Any) -> Any:
     """
     if not isinstance(mod, tvm.IRModule):
         raise TypeError(f"CancelLayoutTransforms: expected an IRModule, got {type(mod).__name__}")
-    canceller = _Canceller(mod)
+    canceller, effects = _Canceller(mod), SideEffects(mod)
     for gvar, func in mod.functions_items():
-        if isinstance(func, relax.Function) and not writes(func):
+        if isinstance(func, relax.Function) and not effects.of_function(func):
             canceller.twins = _twins(func)
             canceller.builder_.update_func(gvar, canceller.visit_expr(func))
     return relax.transform.DeadCodeElimination()(canceller.builder_.get())
@@ -141,13 +142,6 @@ def _integers(call: Any, k: int) -> list[int] | None:
         return None
     values = [getattr(f, "value", f) for f in call.args[k].fields]
     return [int(v) for v in values] if all(hasattr(v, "__int__") for v in values) else None
-
-
-def writes(func: Any) -> bool:
-    """Whether something in the function may write into a value."""
-    found: list[bool] = []
-    tvm_ffi.structural_walk(func.body, (relax.Call, lambda c: found.append(may_write(c))))
-    return any(found)
 
 
 def may_leave_block(source: Any, between: Any) -> bool:

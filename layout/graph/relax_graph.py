@@ -8,13 +8,13 @@ from typing import Any
 
 import tvm_ffi
 from tvm import relax, tirx
-from tvm.ir import Op as IrOp
 
 from ...analysis.lifting.tir.node import NodeDict, items
 from ...analysis.support.origin import node_of
 from ...analysis.support.tvm_compat import GenericConst
 from ..model.buffer_bytes import size_of
 from ..model.layout import Dim, Layout
+from .side_effects import Effect, SideEffects
 
 
 @dataclass(eq=False)
@@ -123,7 +123,7 @@ class Graph:
         by_var: The op that a variable is bound to.
         of: The value of a variable.
         tuples: The values of a variable that is a tuple.
-        mutates: Whether a call may write into its arguments; no value may then share memory.
+        effect: What its calls may write into.
     """
 
     values: tuple[Value, ...]
@@ -131,7 +131,20 @@ class Graph:
     by_var: NodeDict[Op]
     of: NodeDict[Value]
     tuples: NodeDict[tuple[Value, ...]]
-    mutates: bool
+    effect: Effect
+
+    @property
+    def mutates(self) -> bool:
+        """Whether a call may write into its arguments; no value may then share memory."""
+        return self.effect > Effect.NONE
+
+    def may_change(self, value: Value) -> bool:
+        """Whether something may write into a value after it is produced.
+
+        A copy in another layout would then be out of date. An impure call may reach a value that is
+        not made by a call of a PrimFunc, or that something else uses.
+        """
+        return self.effect == Effect.IMPURE and (value.fixed or value.pinned is not None)
 
     def shares(self, op: Op) -> bool:
         """Whether the only result may share its operand's memory."""
@@ -144,7 +157,7 @@ def graph(mod: Any, func: Any) -> Graph:
     reader = _Reader(mod)
     reader.function(func)
     values, ops = tuple(reader.values), tuple(reader.ops)
-    return Graph(values, ops, reader.by_var, reader.of, reader.tuples, reader.mutates)
+    return Graph(values, ops, reader.by_var, reader.of, reader.tuples, reader.effect)
 
 
 def extents(shape: Any) -> tuple[Any, ...] | None:
@@ -163,7 +176,7 @@ class _Reader:
         self.by_var = NodeDict[Op]()
         self.of = NodeDict[Value]()
         self.tuples = NodeDict[tuple[Value, ...]]()
-        self.mutates = False
+        self.effect, self.effects = Effect.NONE, SideEffects(mod)
 
     def function(self, func: Any) -> None:
         count = (func.attrs or {}).get("num_input")
@@ -173,6 +186,8 @@ class _Reader:
                 value.fixed = value.parameter = True
                 value.weight = count is not None and k >= int(count)
         self.sequence(func.body, "the function's result")
+        for value in self.values if self.effect == Effect.IMPURE else ():
+            value.weight = False  # a call may write into it
 
     def new(self, var: Any, name: str, ty: Any, producer: Op | None = None) -> Value | None:
         shape = extents(getattr(ty, "shape", None))
@@ -204,7 +219,7 @@ class _Reader:
         elif isinstance(value, relax.Tuple) and all(_has_value(f, self.of) for f in value.fields):
             self.tuples[binding.var] = tuple(self.of[f] for f in value.fields)
         elif not self.call_tir(binding, value):
-            self.mutates = self.mutates or may_write(value)
+            self.effect = max(self.effect, self.effects.of(value))
             for expr in (value, getattr(binding, "ty", None)):
                 self.pin(expr, f"used by {_name(value)}")
             self.opaque(binding.var)
@@ -278,25 +293,6 @@ def _variables(expr: Any) -> Iterator[Any]:
 
 def _has_value(expr: Any, of: NodeDict[Value]) -> bool:
     return isinstance(expr, relax.Var) and expr in of
-
-
-#: Operators that count as pure in Relax, but run unknown code or write in place.
-FOREIGN = frozenset(f"relax.{name}" for name in (
-    "call_tir_inplace", "call_inplace_packed", "call_pure_packed", "call_dps_packed",
-    "invoke_pure_closure", "make_closure",
-))  # fmt: skip
-#: Operators with an effect that does not touch tensors.
-READING = frozenset(("relax.print", "relax.assert_op"))
-
-
-def may_write(value: Any) -> bool:
-    """Whether a call may write into an argument; most Relax operators may not."""
-    if not isinstance(value, relax.Call):
-        return False
-    name = str(getattr(value.op, "name", ""))
-    if not isinstance(value.op, IrOp) or not name.startswith("relax.") or name in FOREIGN:
-        return True
-    return not value.op.get_attr("FPurity") and name not in READING
 
 
 def _name(value: Any) -> str:

@@ -28,7 +28,7 @@ def report(mod: Any, planned: Any, parts: Sequence[Part]) -> PlanReport:
         axes = letters(graph, specs)
         values += [_value(v, plan, axes.get(v, "")) for v in graph.values if not v.free]
         conversions += _conversions(graph, plan, specs, axes)
-        ops += [_op(op, plan, specs[op], axes) for op in graph.ops]
+        ops += [_op(op, graph, plan, specs[op], axes) for op in graph.ops]
     solved = [plan.solution for _, plan, _ in parts]
     return PlanReport(
         tuple(values),
@@ -106,7 +106,7 @@ def _why(
     return "matches the other operands of " + ", ".join(op.name for op in users)
 
 
-def _op(op: Op, plan: Plan, spec: OpSpec, axes: Axes) -> OpChoice:
+def _op(op: Op, graph: Graph, plan: Plan, spec: OpSpec, axes: Axes) -> OpChoice:
     name, alternative = op.outputs[0].name if op.outputs else op.name, plan.chosen[op]
     pairs = zip(op.outputs, alternative.outputs, strict=True)
     layouts = ", ".join(x.over(axes.get(v, "")).spell() for v, x in pairs)
@@ -116,7 +116,11 @@ def _op(op: Op, plan: Plan, spec: OpSpec, axes: Axes) -> OpChoice:
     )
     unmet = required and alternative.why == GIVEN
     if unmet and spec.constraint is not None:
-        reason = plan.refusals.get(op, "that costs more or could not be proved")
+        written = next((v.name for v in op.values if v is not None and graph.may_change(v)), None)
+        reason = "that costs more or could not be proved"
+        if written is not None:
+            reason = f"an impure call may write into {written}"
+        reason = plan.refusals.get(op, reason)
         why = f"{GIVEN}: {spec.constraint.why}, but {reason}"
     replaced = spec.replacement is not None and alternative.why != GIVEN
     return OpChoice(name, op.name, layouts, why, not unmet or spec.named, replaced, spec.note)

@@ -21,6 +21,8 @@ def candidates(graph: Graph, specs: Mapping[Op, OpSpec]) -> dict[Value, list[Lay
 
     def offer(value: Value, layout: Layout, reshaped: bool = False) -> None:
         """Add a candidate; ``reshaped`` ones in the memory of another only as operands."""
+        if graph.may_change(value):
+            return
         if reshaped and not value.free and layout not in layouts[value]:
             order = value.order(layout)
             if any(value.order(x) == order for x in layouts[value]):

@@ -27,6 +27,8 @@ class Pins:
             return {}
         if self._called(gvar):
             raise ValueError(f"pins: {gvar.name_hint} cannot be pinned: the module itself calls it")
+        if any(map(graph.may_change, pinned)):
+            raise ValueError(f"pins: {gvar.name_hint} cannot be pinned: it has impure calls")
         out = {v: self._layout(v) for v in pinned}
         lost = _symbols(e for v in graph.values if v.parameter for e in v.shape) - _bound(
             graph, out

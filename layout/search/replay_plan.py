@@ -38,6 +38,8 @@ def planned_in(graph: Graph, layouts: Mapping[Op, Layouts], status: str) -> Plan
     read_layouts = [(value, x) for op in graph.ops for k, x in reads[op].items()
                     if (value := op.inputs[k]) is not None and not value.free]  # fmt: skip
     for value, layout in (*read_layouts, *needed.items()):
+        if graph.may_change(value) and layout != Layout.identity(value.rank):
+            raise ValueError(f"{value.name}: {layout} for a value that a call may write into")
         if value in stored and stored[value] != layout:
             converted.setdefault(value, {})[layout] = None
     kept = {v: tuple(x) for v, x in converted.items()}

@@ -154,7 +154,7 @@ def FuseQKV() -> Any:
 
     The products are operators or recognised PrimFuncs: ``matmul`` or `relax.nn.transposed_matmul`
     with a constant matrix, in one dataflow block. Biases stay after the split. Each element is the
-    same sum in the same order.
+    same sum of the same products, in the order in which TVM lowers a product.
 
     Before / After::
 

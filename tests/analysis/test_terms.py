@@ -6,7 +6,25 @@ import pytest
 
 from opinfo.analysis.terms.scalar import call, ge0
 from opinfo.analysis.terms.show import reason, show
-from opinfo.analysis.terms.term import Const, Term, as_int, const, fresh, integer, size
+from opinfo.analysis.terms.term import (
+    Const,
+    Fold,
+    Reduce,
+    TensorVar,
+    Term,
+    Var,
+    as_int,
+    const,
+    fold,
+    fresh,
+    integer,
+    load,
+    raw_call,
+    raw_reduce,
+    size,
+    variable,
+)
+from opinfo.analysis.terms.traversal import free, substitute
 
 
 def test_a_reason_numbers_loop_variables_by_their_mention() -> None:
@@ -49,3 +67,26 @@ def test_whole_literals_are_folded(op: str, a: float, b: float, dtype: str, valu
 )
 def test_other_literals_are_not(op: str, a: float, b: float, dtype: str) -> None:
     assert not isinstance(call(op, (const(a, dtype), const(b, dtype)), dtype), Const)
+
+
+def _bound(kind: str, axis: Var, body: Term) -> Term:
+    if kind == "sum":
+        return raw_reduce("add", (axis,), body, const(0.0, "float32"), "float32")
+    state = raw_call("state", (), "float32")
+    update = call("add", (state, body), "float32")
+    return fold(axis, (state,), (const(0.0, "float32"),), (update,))
+
+
+@pytest.mark.parametrize("kind", ["sum", "loop"])
+def test_a_variable_that_is_put_in_is_not_bound(kind: str) -> None:
+    """``Σ_r x[y, r]`` at ``y = r``, an r of around it, is ``Σ_q x[r, q]``, not a trace."""
+    extent = integer(4)
+    x = TensorVar("x", (extent, extent), "float32", 0)
+    y, r = variable("axis", "y0", extent), variable("reduce", "r0_0", extent)
+    inner = _bound(kind, r, load(x, (as_int(y), as_int(r))))
+    out = substitute(inner, {y: as_int(r)})
+    assert isinstance(out, (Reduce, Fold)) and free(out) == {r}
+    axis = out.axes[0] if isinstance(out, Reduce) else out.axis
+    assert axis is not r
+    at_r = _bound(kind, axis, load(x, (as_int(r), as_int(axis))))
+    assert out is at_r

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import tvm
 from tvm import relax, tirx
+from tvm.script import ir as I
+from tvm.script import tirx as T
 
 from opinfo.analysis.composites import transposed_matmul
 from opinfo.transform import FuseQKV
@@ -94,6 +96,36 @@ def _left(e: Any, x: Any, y: Any) -> list[Any]:
 def test_other_products_stay(build: Build, lowered: bool) -> None:
     mod = module(build, (5, 8), (8, 8), lowered=lowered)
     tvm.ir.assert_structural_equal(FuseQKV()(mod), mod)
+
+
+@I.ir_module(s_tir=True)
+class Scaled:
+    @T.prim_func(private=True, s_tir=True)
+    def product(
+        x: T.Buffer((T.int64(2), T.int64(8)), "float32"),
+        w: T.Buffer((T.int64(8), T.int64(4)), "float32"),
+        y: T.Buffer((T.int64(2), T.int64(4)), "float32"),
+    ) -> None:
+        for i, j, k in T.grid(T.int64(2), T.int64(4), T.int64(8)):
+            with T.sblock("b"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    y[vi, vj] = T.float32(0)
+                y[vi, vj] = y[vi, vj] + (x[vi, vk] * T.float32(2)) * (w[vk, vj] * T.float32(0.5))
+
+
+def test_a_product_in_real_arithmetic_only_stays() -> None:
+    """It overflows where the product of the operators does not."""
+    builder, x = relax.BlockBuilder(Scaled), relax.Var("x", relax.TensorType((2, 8), "float32"))
+    callee, result = builder.get().get_global_var("product"), relax.TensorType((2, 4), "float32")
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            parts = [builder.emit(relax.call_tir(callee, (x, weight(8, 4, seed=k)), result))
+                     for k in range(2)]  # fmt: skip
+            out = builder.emit_output(relax.Tuple(parts))
+        builder.emit_func_output(out)
+    before = builder.get()
+    assert FuseQKV()(before).same_as(before)
 
 
 def test_only_modules_are_accepted() -> None:

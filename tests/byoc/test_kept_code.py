@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -93,7 +94,7 @@ def test_a_changed_header_is_read_again(
     assert len(compiled) == 2
 
 
-@pytest.mark.parametrize("damage", ["shorter", "flipped", "empty", "others"])
+@pytest.mark.parametrize("damage", ["shorter", "flipped", "empty", "others", "number", "nested"])
 def test_what_is_damaged_is_compiled_again(
     damage: str, cache: Path, header: Path, compiled: list[str], tmp_path: Path
 ) -> None:
@@ -104,7 +105,11 @@ def test_what_is_damaged_is_compiled_again(
         cache.chmod(0o777)
     else:
         flipped = whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:]
-        entry.write_bytes({"shorter": whole[:-9], "flipped": flipped, "empty": b""}[damage])
+        line, _, code = whole.partition(b"\n")
+        other = json.dumps([json.loads(line)[0], 3]).encode()
+        damages = {"shorter": whole[:-9], "flipped": flipped, "empty": b"",
+                   "number": other + b"\n" + code, "nested": b"[" * 100_000 + whole}  # fmt: skip
+        entry.write_bytes(damages[damage])
     assert build(tmp_path, header) == first and len(compiled) == 2
 
 

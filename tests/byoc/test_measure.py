@@ -280,13 +280,14 @@ def test_entries_that_cannot_be_read_are_ignored(tmp_path: Path) -> None:
     database.put(_key(1), Excluded("it hangs"))
     good = path.read_text().splitlines()[0]
     bad = ['{"format": 9}', "[1]", good.replace("1.0", "NaN"), good.replace('"llvm"', "7"),
-           good.replace('"threads": 1', '"threads": true'), good[:40]]  # fmt: skip
+           good.replace('"threads": 1', '"threads": true'), good.replace("1.0", "1" + "0" * 400),
+           good[:40]]  # fmt: skip
     path.write_bytes(path.read_bytes() + "\n".join(bad).encode() + b"\n\xff\xfe")
-    with pytest.warns(UserWarning, match=r"7 entries are ignored.*lines 3, 4, 5, 6, 7 …"):
+    with pytest.warns(UserWarning, match=r"8 entries are ignored.*lines 3, 4, 5, 6, 7 …"):
         again = Database(path)
     assert again.results == {_key(1): Excluded("it hangs")}
     again.put(_key(2), Measured(2.0))  # after a line that was torn
-    with pytest.warns(UserWarning, match="7 entries"):
+    with pytest.warns(UserWarning, match="8 entries"):
         assert Database(path).get(_key(2)) == Measured(2.0)
 
 

@@ -182,6 +182,39 @@ def test_tuples_and_shared_prim_funcs() -> None:
     np.testing.assert_array_equal(got, expected)
 
 
+@I.ir_module
+class WithScalar:
+    @T.prim_func(private=True, s_tir=True)
+    def ending(x_: T.handle, s: T.float32, y_: T.handle, out_: T.handle) -> None:
+        n = T.int64()
+        m = T.int64()
+        x = T.match_buffer(x_, (n,))
+        y = T.match_buffer(y_, (m,))  # noqa: F841
+        out = T.match_buffer(out_, (T.int64(2),))
+        for i in range(T.int64(2)):
+            with T.sblock("b"):
+                v = T.axis.spatial(T.int64(2), i)
+                out[v] = x[v + m - T.int64(2)]
+
+    @R.function
+    def main(
+        x: R.Tensor(("n",), "float32"), s: R.Prim("float32"), y: R.Tensor(("m",), "float32")
+    ) -> R.Tensor((2,), "float32"):
+        cls = WithScalar
+        with R.dataflow():
+            out = R.call_tir(cls.ending, (x, s, y), out_ty=R.Tensor((2,), "float32"))
+            R.output(out)
+        return out
+
+
+def test_a_size_behind_a_number_is_that_of_its_own_argument() -> None:
+    """An argument without a shape once moved the sizes of all later ones: ``m`` was 2."""
+    raised = raise_ops(WithScalar)
+    assert [site.op for site in raised.raised] == ["relax.strided_slice"]
+    arguments: Any = np.arange(9, dtype="float32"), 1.5, np.zeros(5, "float32")
+    np.testing.assert_array_equal(run(raised.module, arguments)[0], [3, 4])
+
+
 def test_bad_arguments_fail_early() -> None:
     with pytest.raises(ValueError, match=r"rebuilt.*got 'sure'"):
         RaiseOps("sure")

@@ -33,6 +33,10 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
         lambda p: p.write_bytes(packed(KEYS[1], {}, library(KEY))),
         "it has another key",
     ),
+    "another value": (
+        lambda p: p.write_bytes(packed(KEY, {"op": 3}, library(KEY))),  # type: ignore[dict-item]
+        "its description is malformed: about.op: expected a string",
+    ),
     "a link": (replace_by_link, "symbolic"),
     "a pipe": (replace_by_pipe, "not a regular file"),
     "that others can write": (lambda p: p.chmod(0o666), "only this user can write"),

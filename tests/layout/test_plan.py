@@ -15,7 +15,6 @@ from tvm.script import tirx as T
 
 from opinfo.analysis import Refusal
 from opinfo.layout import Layout, plan_layout
-from opinfo.layout.graph.relax_graph import may_write
 from opinfo.layout.rewrite.rewrite import rewrite
 from opinfo.layout.search.decide import bytes_moved
 from opinfo.transform import (
@@ -366,14 +365,6 @@ def test_nothing_is_cancelled_across_a_write_in_place() -> None:
             return (z, u)
 
     assert names(CancelLayoutTransforms()(Module)).count("relax.permute_dims") == 2
-
-
-def test_an_impure_call_may_write_its_arguments() -> None:
-    x = relax.Var("x", relax.TensorType((2, 3), "float32"))
-    call = relax.op.call_builtin_with_ctx(relax.ExternFunc("clear"), (x,), ty_args=[x.ty])
-    assert may_write(call)
-    assert not may_write(relax.op.print(x, format="{}"))
-    assert not may_write(relax.op.permute_dims(x))
 
 
 def test_a_unit_of_the_objective_changes_no_plan() -> None:

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ....analysis.support.checked_json import parse
 from ....analysis.support.files.bounded_folder import forget_oldest
 from ....analysis.support.files.replacing import replacing
 from ....analysis.support.files.user_cache import user_cache
@@ -55,11 +56,12 @@ class KeptCode:
         with contextlib.suppress(OSError, ValueError):
             with trust.folder(self.entry.parent) as within:
                 line, _, code = trust.read(self.entry.name, within, MOST).partition(b"\n")
-            digest, included = json.loads(line)
-            if digest != hashlib.sha256(code).hexdigest():
+            digest, included = parse(line).items()
+            if digest.value != hashlib.sha256(code).hexdigest():
                 return False
-            if any(_state(path) != (path, size, changed) for path, size, changed in included):
-                return False
+            for path, size, changed in (file.items() for file in included.items()):
+                if _state(path.text()) != (path.value, size.value, changed.value):
+                    return False
             Path(output).write_bytes(code)
             with contextlib.suppress(OSError):
                 os.utime(self.entry)  # it was used last

@@ -40,7 +40,7 @@ def fold_constants(mod: Any) -> Any:
         mod = cast
         constants = _constants(mod)
         if constants.items():
-            mod = mutated(mod, _Writer(mod, constants))
+            mod = mutated(mod, _Writer(mod, constants), constants=True)
         cast = fold_narrow_casts(mod)
     if may_fold(mod):
         mod = relax.transform.FoldConstant()(mod)

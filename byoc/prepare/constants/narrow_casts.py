@@ -33,7 +33,7 @@ def fold_narrow_casts(mod: Any) -> Any | None:
     A number that is too large becomes the largest, as in ONNX and on GPUs.
     """
     writer = _Writer(mod)
-    out = mutated(mod, writer)
+    out = mutated(mod, writer, constants=True)
     return out if writer.folded else None
 
 

@@ -7,16 +7,24 @@ from typing import Any
 from tvm import relax
 from tvm.ir import Op as IrOp
 
+from ....layout.graph.side_effects import Effect, SideEffects
 
-def mutated(mod: Any, writer: Any) -> Any:
+
+def mutated(mod: Any, writer: Any, *, constants: bool = False) -> Any:
     """The module with its Relax functions mutated, and its attributes; the input is not changed.
+
+    A function with an impure call stays: the call may write into what a mutated one reads later.
 
     Args:
         mod: The module.
         writer: A ``relax.PyExprMutator`` of the module.
+        constants: Whether it only changes constants, which is right in impure functions too.
     """
+    effects = SideEffects(mod)
     for gvar, func in mod.functions_items():
-        if isinstance(func, relax.Function):
+        if not isinstance(func, relax.Function):
+            continue
+        if constants or effects.of_function(func) < Effect.IMPURE:
             writer.builder_.update_func(gvar, writer.visit_expr(func))
     return with_attrs(writer.builder_.get(), mod)
 

@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from ...analysis.support.checked_json import parse
 from ...analysis.support.files.bounded_folder import forget_oldest
 from ...analysis.support.files.replacing import replacing
 from ...analysis.support.files.user_cache import user_cache
@@ -62,12 +63,12 @@ class KeptProgram:
             with trust.folder(self.entry.parent) as within:
                 kept = trust.read(self.entry.name, within, MOST)
             line, _, message = kept.partition(b"\n")
-            digest, places = json.loads(line)
-            if digest != hashlib.sha256(message).hexdigest():
+            digest, places = parse(line).items()
+            if digest.value != hashlib.sha256(message).hexdigest():
                 return None
             with contextlib.suppress(OSError):
                 os.utime(self.entry)  # it was used last
-            return from_parts(message, [self._at(p) for p in places])
+            return from_parts(message, [self._at(p.value) for p in places.items()])
         return None
 
     def keep(self, message: Message) -> None:

@@ -1,0 +1,87 @@
+"""Whether calls in a Relax function may write into tensors that exist already."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any
+
+import tvm_ffi
+from tvm import relax
+from tvm.ir import GlobalVar
+from tvm.ir import Op as IrOp
+
+from ...analysis.lifting.tir.node import NodeDict
+
+#: Operators that count as pure in Relax, but run unknown code or write in place.
+FOREIGN = frozenset(f"relax.{name}" for name in (
+    "call_tir_inplace", "call_inplace_packed", "call_pure_packed", "call_dps_packed",
+    "call_py_func", "invoke_pure_closure", "make_closure",
+))  # fmt: skip
+#: Operators with an effect that does not touch tensors.
+READING = frozenset(("relax.print", "relax.assert_op"))
+
+
+class Effect(IntEnum):
+    """What a call may write into."""
+
+    NONE = 0
+    #: Foreign code that counts as pure: nothing reads what it writes into afterwards.
+    DECLARED_PURE = 1
+    #: An impure call may write into any tensor that it can reach, at any time.
+    IMPURE = 2
+
+
+class SideEffects:
+    """The effects of the Relax functions of a module; each is read once."""
+
+    def __init__(self, mod: Any) -> None:
+        self.mod = mod
+        self._calls: NodeDict[tuple[Effect, list[Any]]] = NodeDict()
+
+    def of_function(self, func: Any) -> Effect:
+        """Return the greatest effect of the calls in a function."""
+        direct, callees = _calls(func)
+        return max((direct, *map(self._of_callee, callees)))
+
+    def of(self, value: Any) -> Effect:
+        """Return the effect of an expression; most Relax operators have none."""
+        if not isinstance(value, relax.Call):
+            return Effect.NONE
+        return self._of_callee(value.op) if isinstance(value.op, GlobalVar) else _of_call(value)
+
+    def _of_callee(self, gvar: Any) -> Effect:
+        """The effect of a function and of those that it calls, perhaps each other."""
+        effect, todo, seen = Effect.NONE, [gvar], NodeDict[bool]()
+        while todo:
+            callee = todo.pop()
+            if callee in seen:
+                continue
+            seen[callee] = True
+            func = self.mod.functions.get(callee)
+            if not isinstance(func, relax.Function):
+                return Effect.IMPURE
+            if callee not in self._calls:
+                self._calls[callee] = _calls(func)
+            direct, callees = self._calls[callee]
+            effect = max(effect, direct)
+            todo += callees
+        return effect
+
+
+def _calls(func: Any) -> tuple[Effect, list[Any]]:
+    """The greatest effect of what a function calls beside functions of the module, and those."""
+    found: list[Any] = []
+    tvm_ffi.structural_walk(func.body, (relax.Call, found.append))
+    callees = [call.op for call in found if isinstance(call.op, GlobalVar)]
+    effects = (_of_call(call) for call in found if not isinstance(call.op, GlobalVar))
+    return max(effects, default=Effect.NONE), callees
+
+
+def _of_call(call: Any) -> Effect:
+    """The effect of a call of anything but a function of the module."""
+    name = str(getattr(call.op, "name", ""))
+    if not isinstance(call.op, IrOp) or not name.startswith("relax."):
+        return Effect.IMPURE
+    if name in FOREIGN:
+        return Effect.DECLARED_PURE
+    return Effect.NONE if call.op.get_attr("FPurity") or name in READING else Effect.IMPURE
