@@ -39,9 +39,9 @@ extern "C" void times(float theirs) {
   stub::elapsed = 1.0f;
   stub::attention_time = theirs;
 }
-extern "C" int attend(int image, int bfloat16, int causal, int64_t batch, int64_t heads, int64_t shared,
-                      int64_t queries, int64_t keys, int64_t d, int captured, int splits, int waits,
-                      void* const* data) {
+extern "C" int attend(int image, int bfloat16, int causal, int64_t batch, int64_t heads,
+                      int64_t shared, int64_t queries, int64_t keys, int64_t d, int captured,
+                      int splits, int waits, void* const* data) {
   Context c{"attention", 0, 256, {{batch, queries, heads, d}, {batch, keys, heads / shared, d},
             {batch, keys, heads / shared, d}, {batch, queries, heads, d}}, data, waits != 0};
   const auto view = [&](int k, int64_t many, int64_t rows) {
@@ -60,13 +60,13 @@ extern "C" int attend(int image, int bfloat16, int causal, int64_t batch, int64_
   // What is timed need not be computed.
   int& skips = *static_cast<int*>(dlsym(dlopen(OPINFO_LIBCUDA, RTLD_NOW | RTLD_LOCAL), "skips"));
   try {
-    skips = 1;
+    skips = stub::attention_skips = true;
     const auto kernel = attention(c, s);
-    skips = stub::captured = 0;
+    skips = stub::attention_skips = stub::captured = 0;
     (*kernel)(data, nullptr);
   } catch (const opinfo::Error& error) {
     std::fprintf(stderr, "%s\\n", error.what());
-    skips = stub::captured = 0;
+    skips = stub::attention_skips = stub::captured = 0;
     return 1;
   }
   return 0;
@@ -134,10 +134,11 @@ def process(library: Path, folder: Path) -> Any:
     return loaded
 
 
-def apart(
-    loaded: Any, case: Case, captured: int = 0, splits: int = 0, waits: int = 0
-) -> float:
-    """Run it, or our own kernel alone; return the largest difference from float64, relative to the largest value."""
+def apart(loaded: Any, case: Case, captured: int = 0, splits: int = 0, waits: int = 0) -> float:
+    """Run it, or our own kernel alone, and compare it with float64.
+
+    Returns the largest difference, relative to the largest value.
+    """
     rng = np.random.default_rng(4)
     batch = 1 if waits else 2
     kind = np.dtype(ml_dtypes.bfloat16 if case.dtype == "bfloat16" else case.dtype)
@@ -149,8 +150,9 @@ def apart(
     data = (ctypes.c_void_p * 4)(*(a.ctypes.data for a in (*given, out)))
     sizes = (batch, case.heads, case.shared, case.queries, case.keys, case.head)
     image = list(IMAGES).index((case.head, case.dtype))
-    assert loaded.attend(image, int(case.dtype == "bfloat16"), case.causal,
-                         *map(ctypes.c_int64, sizes), captured, splits, waits, data) == 0  # fmt: skip
+    options = (image, int(case.dtype == "bfloat16"), case.causal)
+    given_sizes = map(ctypes.c_int64, sizes)
+    assert loaded.attend(*options, *given_sizes, captured, splits, waits, data) == 0
     q, k, v = (a.astype("float64").transpose(0, 2, 1, 3) for a in given)
     mask: Array | float = 0.0
     if case.causal:
@@ -189,7 +191,7 @@ def test_the_faster_kernel_is_taken(
     assert apart(other, SMALL) < 2e-3 and record(tmp_path) == f"{taken} end"
 
 
-#: Of as many heads only one plan for many shapes is for few enough: that for one member and 128 positions.
+#: So many heads are few enough for one of the plans for many shapes: one member, 128 positions.
 MANY = Case(heads=132, queries=8, keys=8, head=32)
 
 

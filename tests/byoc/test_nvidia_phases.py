@@ -1,7 +1,7 @@
 """Transposed convolutions with steps, as one convolution whose results are the phases of pixels.
 
-Convolutions are those of the stub of cuDNN; what arranges weights and pixels are kernels of our own,
-compiled for the host.
+Convolutions are those of the stub of cuDNN; what arranges weights and pixels are kernels of our
+own, compiled for the host.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Given(ctypes.Structure):
     """What the harness is given."""
 
     _fields_ = [
-        *((name, ctypes.c_int64) for name in ("element", "last", "constant", "alignment", "groups")),
+        *((n, ctypes.c_int64) for n in ("element", "last", "constant", "alignment", "groups")),
         *((name, ctypes.c_int64 * 4) for name in ("x", "w", "y")),
         *((name, ctypes.c_int64 * 2) for name in ("strides", "padding", "dilation")),
     ]
@@ -123,7 +123,7 @@ CASES = {
     "steps of 3 and 2": Case(window=(5, 4), strides=(3, 2), padding=(1, 1), more=(1, 0)),
     "one axis has steps": Case(window=(3, 4), strides=(1, 2), padding=(1, 1)),
     "wide padding": Case(window=(4, 4), padding=(3, 3)),
-    "a window smaller than a step": Case(window=(1, 2), strides=(2, 3), padding=(0, 0), more=(1, 1)),
+    "small window": Case(window=(1, 2), strides=(2, 3), padding=(0, 0), more=(1, 1)),
     "many channels, first": Case(last=False, channels=(33, 40), pixels=(5, 7), residual=True),
     "weights of the call": Case(constant=False),
     "weights of the call, first": Case(last=False, constant=False),

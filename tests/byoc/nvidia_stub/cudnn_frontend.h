@@ -76,6 +76,7 @@ struct Elements {
 }  // namespace cudnn_frontend
 
 namespace stub {
+inline bool attention_skips = false;  // a test says that nothing is computed
 inline float attention_time = 0.0f;  // milliseconds of a kernel, 0 for those of what ran before
 }
 #include "cudnn_frontend_sdpa.h"
@@ -112,7 +113,7 @@ class Graph {
   error_object execute(cudnnHandle_t, Pack& pack, void* room) const {
     if (room == nullptr) return error_object("no workspace");
     if (stub::attention_time > 0) stub::elapsed = stub::attention_time;
-    if (stub::recording) return {};
+    if (stub::attention_skips) return {};
     for (auto& run : runs_) run(pack);
     return {};
   }
