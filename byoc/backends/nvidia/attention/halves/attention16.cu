@@ -113,6 +113,13 @@ extern "C" __global__ void __launch_bounds__(128) attention16(Attention16 a) {
   const int end = a.causal != 0 ? min(a.keys, row0 + rows + a.shift) : a.keys;
   for (int begin = 0; begin < end; begin += TILE * a.splits) {
     const int key0 = begin + part * TILE;
+    // Asked for before they are needed.
+    unsigned values[TILE / 4][CO / 2];
+#pragma unroll
+    for (int n = 0; n < TILE / 4; ++n) {
+      const int key = key0 + n / 2 * 8 + quad * 2 + n % 2;
+      several(values[n], v + key * a.v_steps[2], key < a.keys);
+    }
     float s[PARTS][4];
 #pragma unroll
     for (int n = 0; n < PARTS; ++n) {
@@ -126,12 +133,6 @@ extern "C" __global__ void __launch_bounds__(128) attention16(Attention16 a) {
         multiply(s[n], up.x, low.x, up.y, low.y, x.x, x.y);
         multiply(s[n], up.z, low.z, up.w, low.w, x.z, x.w);
       }
-    }
-    unsigned values[TILE / 4][CO / 2];
-#pragma unroll
-    for (int n = 0; n < TILE / 4; ++n) {
-      const int key = key0 + n / 2 * 8 + quad * 2 + n % 2;
-      several(values[n], v + key * a.v_steps[2], key < a.keys);
     }
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
