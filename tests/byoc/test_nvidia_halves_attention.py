@@ -43,7 +43,8 @@ extern "C" int attend(int image, int bfloat16, int causal, int64_t batch, int64_
                       int64_t shared, int64_t queries, int64_t keys, int64_t d, int captured,
                       int splits, int waits, void* const* data) {
   Context c{"attention", 0, 256, {{batch, queries, heads, d}, {batch, keys, heads / shared, d},
-            {batch, keys, heads / shared, d}, {batch, queries, heads, d}}, data, waits != 0};
+            {batch, keys, heads / shared, d}, {batch, queries, heads, d}, {batch, 1, queries, keys}},
+            data, waits != 0};
   const auto view = [&](int k, int64_t many, int64_t rows) {
     return Heads{c.tensor(k), {batch, many, rows, d}, {rows * many * d, d, many * d, 1}, 0};
   };
@@ -51,9 +52,11 @@ extern "C" int attend(int image, int bfloat16, int causal, int64_t batch, int64_
   s.bfloat16 = bfloat16, s.scale = 0.25f, s.causal = causal, s.kernel = image;
   s.q = view(0, heads, queries), s.k = view(1, heads / shared, keys);
   s.v = view(2, heads / shared, keys), s.o = view(3, heads, queries);
+  if (data[4] != nullptr)
+    s.mask = Heads{c.tensor(4), {batch, 1, queries, keys}, {queries * keys, 1, keys, 1}, 0};
   if (splits > 0) {
     const HalvesAttention own(0, image, d, batch, own_arguments(s));
-    own.launch(data[0], data[1], data[2], data[3], splits, nullptr);
+    own.launch(data[0], data[1], data[2], data[4], data[3], splits, nullptr);
     return 0;
   }
   stub::captured = captured;
@@ -85,6 +88,7 @@ class Case:
     keys: int = 40
     head: int = 64
     causal: int = NOT_CAUSAL
+    masked: bool = False
     dtype: str = "float16"
 
 
@@ -100,6 +104,8 @@ CASES = {
     "causal": Case(causal=TOP_LEFT, queries=70, keys=70, heads=2),
     "causal, more keys": Case(causal=BOTTOM_RIGHT, queries=20, keys=150, heads=2),
     "causal, from the first key": Case(causal=TOP_LEFT, queries=20, keys=150, heads=2),
+    "mask": Case(masked=True, queries=37),
+    "mask of bfloat16": Case(masked=True, dtype="bfloat16", queries=18, keys=67),
     "shared keys": Case(heads=4, shared=2),
     "bfloat16": Case(dtype="bfloat16", queries=35, keys=67),
 }
@@ -147,7 +153,10 @@ def apart(loaded: Any, case: Case, captured: int = 0, splits: int = 0, waits: in
               *((batch, case.keys, few, case.head),) * 2)  # fmt: skip
     given = [rng.standard_normal(s).astype(kind) for s in shapes]
     out = np.full(shapes[0], np.nan).astype(kind)
-    data = (ctypes.c_void_p * 4)(*(a.ctypes.data for a in (*given, out)))
+    hidden = rng.standard_normal((batch, 1, case.queries, case.keys)).astype(kind)
+    hidden[:, :, :, 1::4] = -np.inf
+    places = [a.ctypes.data for a in (*given, out)]
+    data = (ctypes.c_void_p * 5)(*places, hidden.ctypes.data if case.masked else None)
     sizes = (batch, case.heads, case.shared, case.queries, case.keys, case.head)
     image = list(IMAGES).index((case.head, case.dtype))
     options = (image, int(case.dtype == "bfloat16"), case.causal)
@@ -158,6 +167,8 @@ def apart(loaded: Any, case: Case, captured: int = 0, splits: int = 0, waits: in
     if case.causal:
         rows = case.keys if case.causal == TOP_LEFT else case.queries
         mask = causal(rows, case.keys)[: case.queries]
+    if case.masked:
+        mask = hidden.astype("float64")
     expected = attended(q, *(a.repeat(case.shared, 1) for a in (k, v)), 0.25, mask)
     found = out.astype("float64").transpose(0, 2, 1, 3)
     return float(np.abs(found - expected).max() / np.abs(expected).max())

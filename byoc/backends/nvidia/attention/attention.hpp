@@ -32,6 +32,8 @@ inline Attention16 own_arguments(const Sdpa& s) {
   const Heads* tensors[] = {&s.q, &s.k, &s.v, &s.o};
   long long* steps[] = {a.q_steps, a.k_steps, a.v_steps, a.o_steps};
   for (int t = 0; t < 4; ++t) std::copy_n(tensors[t]->steps.begin(), 3, steps[t]);
+  for (int axis = 0; axis < 4 && s.mask; ++axis)
+    a.mask_steps[axis] = s.mask.extents[axis] == 1 ? 0 : s.mask.steps[axis];
   a.heads = static_cast<int>(s.o.extents[1]);
   a.keys_shared = static_cast<int>(s.o.extents[1] / s.k.extents[1]);
   a.values_shared = static_cast<int>(s.o.extents[1] / s.v.extents[1]);
@@ -61,7 +63,7 @@ class FusedAttention : public Kernel {
       std::copy_n(tensors_[k].steps.begin(), 4, a.tensors[k].steps);
     }
     if (c.waits && limits(s, a, c.data != nullptr)) return;
-    if (c.waits || s.kernel < 0 || s.mask)
+    if (c.waits || s.kernel < 0)
       plan_ = shared(device_, name_, a);
     else
       choose(c, s, a);
@@ -105,7 +107,7 @@ class FusedAttention : public Kernel {
 
   static void launch(const HalvesAttention& own, const Called& at, int splits,
                      cudaStream_t stream) {
-    own.launch(at[kQueries], at[kKeys], at[kValues], at[kResult], splits, stream);
+    own.launch(at[kQueries], at[kKeys], at[kValues], at[kMask], at[kResult], splits, stream);
   }
 
   // cuDNN's kernel or our own, whichever is faster. The choice is remembered as that of a convolution, by
@@ -212,8 +214,8 @@ class FusedAttention : public Kernel {
   // All that the fastest kernel depends on.
   std::string words(const OpinfoAttention& a) const {
     std::ostringstream out;
-    out << told_of(device_) << " attention " << a.bfloat16 << a.causal << " " << a.scale;
-    for (int t = kQueries; t <= kResult; ++t) {
+    out << told_of(device_) << " attention " << a.bfloat16 << a.causal << a.masked << " " << a.scale;
+    for (int t = kQueries; t < kTensors; ++t) {
       out << " t";
       for (int64_t e : a.tensors[t].extents) out << "," << e;
       for (int64_t e : a.tensors[t].steps) out << "," << e;

@@ -185,9 +185,11 @@ def _kernel(call: Sdpa) -> Array | None:
     """The kernel of our own that is tried beside cuDNN's, if there is one for this call."""
     (batch, heads, queries, head), keys = call.views[0].extents, call.views[1].extents[2]
     sizes = (batch, heads, queries, head, keys)
-    if call.mask is not None or not isinstance(head, int) or call.views[2].extents[3] != head:
+    if not isinstance(head, int) or call.views[2].extents[3] != head:
         return None
     numbers = [e for e in sizes if isinstance(e, int)]
+    if len(numbers) < len(sizes) and call.mask is not None:
+        return None
     large = len(numbers) == len(sizes) and not halves_kernel.is_tried(
         numbers[0] * numbers[1], numbers[2], numbers[4])  # fmt: skip
     if large or not halves_kernel.takes(head):

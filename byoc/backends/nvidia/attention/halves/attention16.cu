@@ -1,4 +1,4 @@
-// Attention in half precision, o = softmax(scale q kᵀ) v, for few queries and keys: by tensor cores, from
+// Attention in half precision, o = softmax(scale q kᵀ + mask) v, for few queries and keys: by tensor cores, from
 // memory to registers.
 //
 // Dao et al., FlashAttention-2, 2023: keys come in tiles; the largest score m, the sum l of the weights
@@ -32,6 +32,18 @@ __device__ inline unsigned pair(float low, float high) {
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(out) : "f"(high), "f"(low));
 #endif
   return out;
+#endif
+}
+
+__device__ inline float wide(Element x) {
+#ifdef EMULATED
+  return emulated::wide(x, 1 + BFLOAT16);
+#elif BFLOAT16
+  return __uint_as_float(static_cast<unsigned>(x) << 16);
+#else
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x));
+  return y;
 #endif
 }
 
@@ -96,6 +108,8 @@ extern "C" __global__ void __launch_bounds__(128) attention16(Attention16 a) {
                      head / a.keys_shared * a.k_steps[1] + quad * 8;
   const Element* v = static_cast<const Element*>(a.v) + batch * a.v_steps[0] +
                      head / a.values_shared * a.v_steps[1] + line * CO;
+  const Element* mask = static_cast<const Element*>(a.mask);
+  if (mask != nullptr) mask += batch * a.mask_steps[0] + head * a.mask_steps[1];
   uint4 queries[2][GROUPS];
 #pragma unroll
   for (int r = 0; r < 2; ++r)
@@ -144,7 +158,10 @@ extern "C" __global__ void __launch_bounds__(128) attention16(Attention16 a) {
         for (int c = 2 * r; c < 2 * r + 2; ++c) {
           const int key = key0 + n * 8 + quad * 2 + c % 2;
           const bool hidden = key >= a.keys || (a.causal != 0 && key > row + a.shift);
-          s[n][c] = hidden ? NONE : s[n][c] * (a.scale * LOG2E);
+          float x = s[n][c] * a.scale;
+          if (mask != nullptr && key < a.keys && row < a.queries)
+            x += wide(mask[row * a.mask_steps[2] + key * a.mask_steps[3]]);
+          s[n][c] = hidden ? NONE : x * LOG2E;
           best = fmaxf(best, s[n][c]);
         }
       best = highest(best);

@@ -5,8 +5,10 @@ struct Attention16 {
   const void* q;
   const void* k;
   const void* v;
+  const void* mask;  // null for none
   void* o;
   long long q_steps[3], k_steps[3], v_steps[3], o_steps[3];
+  long long mask_steps[4];  // also of keys; 0 along axes that the mask is the same for
   int heads, keys_shared, values_shared;  // heads of queries; how many have the same keys, values
   int queries, keys, causal, shift, splits;
   float scale;

@@ -18,10 +18,10 @@ class HalvesAttention {
       : a_(a), heads_(batch * a.heads), bytes_(static_cast<int>((kRows * (head + 4) + 2 * kRows) * 4)),
         kernel_(Driver::get().kernel(device, image, "attention16", bytes_)) {}
 
-  void launch(const void* q, const void* k, const void* v, void* o, int splits,
+  void launch(const void* q, const void* k, const void* v, const void* mask, void* o, int splits,
               cudaStream_t stream) const {
     Attention16 a = a_;
-    a.q = q, a.k = k, a.v = v, a.o = o, a.splits = splits;
+    a.q = q, a.k = k, a.v = v, a.mask = mask, a.o = o, a.splits = splits;
     const int64_t rows = kRows / splits;
     Driver::get().launch(kernel_, heads_ * ((a.queries + rows - 1) / rows), kThreads, bytes_, stream,
                          &a);
