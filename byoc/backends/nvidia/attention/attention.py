@@ -194,4 +194,4 @@ def _kernel(call: Sdpa) -> Array | None:
         numbers[0] * numbers[1], numbers[2], numbers[4])  # fmt: skip
     if large or not halves_kernel.takes(head):
         return None
-    return halves_kernel.image(head, call.tensors[0].dtype)
+    return halves_kernel.image(head, call.tensors[0].dtype, call.mask is not None)

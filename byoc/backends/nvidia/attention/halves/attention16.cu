@@ -8,8 +8,8 @@
 // Products do not depend on the order in which elements are added, so each thread reads 16 bytes side by
 // side, of a row of queries, keys or values, and what lies where in a fragment follows from that.
 //
-// Defined by the host: D, the elements of a head, a multiple of 32; BFLOAT16, 0 or 1. It follows
-// attention16.h. Blocks have 4 warps.
+// Defined by the host: D, the elements of a head, a multiple of 32; BFLOAT16 and MASKED, 0 or 1. It
+// follows attention16.h. Blocks have 4 warps.
 #define TILE 32
 #define PARTS (TILE / 8)
 #define GROUPS (D / 32)
@@ -109,7 +109,7 @@ extern "C" __global__ void __launch_bounds__(128) attention16(Attention16 a) {
   const Element* v = static_cast<const Element*>(a.v) + batch * a.v_steps[0] +
                      head / a.values_shared * a.v_steps[1] + line * CO;
   const Element* mask = static_cast<const Element*>(a.mask);
-  if (mask != nullptr) mask += batch * a.mask_steps[0] + head * a.mask_steps[1];
+  if (MASKED) mask += batch * a.mask_steps[0] + head * a.mask_steps[1];
   uint4 queries[2][GROUPS];
 #pragma unroll
   for (int r = 0; r < 2; ++r)
@@ -159,7 +159,7 @@ extern "C" __global__ void __launch_bounds__(128) attention16(Attention16 a) {
           const int key = key0 + n * 8 + quad * 2 + c % 2;
           const bool hidden = key >= a.keys || (a.causal != 0 && key > row + a.shift);
           float x = s[n][c] * a.scale;
-          if (mask != nullptr && key < a.keys && row < a.queries)
+          if (MASKED && key < a.keys && row < a.queries)
             x += wide(mask[row * a.mask_steps[2] + key * a.mask_steps[3]]);
           s[n][c] = hidden ? NONE : x * LOG2E;
           best = fmaxf(best, s[n][c]);

@@ -5,7 +5,7 @@ struct Attention16 {
   const void* q;
   const void* k;
   const void* v;
-  const void* mask;  // null for none
+  const void* mask;  // if the kernel is compiled for one
   void* o;
   long long q_steps[3], k_steps[3], v_steps[3], o_steps[3];
   long long mask_steps[4];  // also of keys; 0 along axes that the mask is the same for

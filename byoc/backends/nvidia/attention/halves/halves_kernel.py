@@ -28,18 +28,19 @@ def is_tried(heads: int, queries: int, keys: int) -> bool:
 
 
 @functools.lru_cache(maxsize=16)
-def image(head: int, dtype: str) -> Array:
+def image(head: int, dtype: str, masked: bool) -> Array:
     """The compiled kernel, as bytes that CUDA's driver loads.
 
     Raises:
         RuntimeError: It does not compile.
     """
-    return np.frombuffer(compiled(source(head, dtype)), "uint8")
+    return np.frombuffer(compiled(source(head, dtype, masked)), "uint8")
 
 
-def source(head: int, dtype: str) -> str:
-    """The CUDA C++ of the kernel for heads of so many elements."""
-    defined = f"#define D {head}\n#define BFLOAT16 {int(dtype == 'bfloat16')}\n"
+def source(head: int, dtype: str, masked: bool) -> str:
+    """The CUDA C++ of the kernel for heads of so many elements, perhaps with a mask."""
+    values = {"D": head, "BFLOAT16": int(dtype == "bfloat16"), "MASKED": int(masked)}
+    defined = "".join(f"#define {name} {value}\n" for name, value in values.items())
     return defined + text("attention16.h") + text("attention16.cu")
 
 
