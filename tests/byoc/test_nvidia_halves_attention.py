@@ -43,8 +43,8 @@ extern "C" int attend(int image, int bfloat16, int causal, int64_t batch, int64_
                       int64_t shared, int64_t queries, int64_t keys, int64_t d, int captured,
                       int splits, int waits, void* const* data) {
   Context c{"attention", 0, 256, {{batch, queries, heads, d}, {batch, keys, heads / shared, d},
-            {batch, keys, heads / shared, d}, {batch, queries, heads, d}, {batch, 1, queries, keys}},
-            data, waits != 0};
+            {batch, keys, heads / shared, d}, {batch, queries, heads, d},
+            {batch, 1, queries, keys}}, data, waits != 0};
   const auto view = [&](int k, int64_t many, int64_t rows) {
     return Heads{c.tensor(k), {batch, many, rows, d}, {rows * many * d, d, many * d, 1}, 0};
   };
