@@ -170,7 +170,8 @@ def apart(loaded: Any, case: Case, captured: int = 0, splits: int = 0, waits: in
         mask = causal(rows, case.keys)[: case.queries]
     if case.masked:
         mask = hidden.astype("float64")
-    expected = attended(q, *(a.repeat(case.shared, 1) for a in (k, v)), 0.25, mask)
+    k, v = (a.repeat(case.shared, 1) for a in (k, v))
+    expected = attended(q, k, v, 0.25, mask)
     found = out.astype("float64").transpose(0, 2, 1, 3)
     return float(np.abs(found - expected).max() / np.abs(expected).max())
 

@@ -122,7 +122,7 @@ class FusedAttention : public Kernel {
     if (splits_ == 0) plan_ = shared(device_, name_, a);
     if (known.form >= 0 || !own_ || Capture(stream_of(device_)).id() != 0 || !Patience::is_left())
       return;
-    splits_ = fastest(key, *plan_, *own_, addresses(c.data));
+    splits_ = fastest(key, *plan_, *own_, addresses(c.data), false);
     if (splits_ > 0) plan_ = nullptr;
   }
 
@@ -138,7 +138,7 @@ class FusedAttention : public Kernel {
 
   // The splits of our own kernel if it is faster, else 0.
   int fastest(const std::string& key, const Planned& plan, const HalvesAttention& own,
-              const Called& at) const {
+              const Called& at, bool ragged) const {
     constexpr int kRounds = 5, kCalls = 20;
     constexpr size_t kOwn = std::size(HalvesAttention::kSplits), kCleared = 32;
     const Alone alone(kept_plans());
@@ -159,8 +159,9 @@ class FusedAttention : public Kernel {
       return room != nullptr && run(plan, at, room, stream, why);
     });
     const std::vector<float> times = timer.race(launches, kRounds, kCalls);
-    // cuDNN's kernel clears its memory first, which a graph of a whole call does once for all.
-    const float clear = plan.bytes > 0 ? std::max(times[kOwn] - times[0], 0.0f) : 0.0f;
+    // cuDNN's kernel clears its memory first, which a graph of a whole call does once for all. Before a
+    // plan for many shapes, a kernel reads the lengths, so its clears stay.
+    const float clear = plan.bytes > 0 && !ragged ? std::max(times[kOwn] - times[0], 0.0f) : 0.0f;
     const size_t best = std::min_element(times.begin(), times.begin() + kOwn) - times.begin();
     const float theirs = times[kOwn + 1];
     static const bool told = from_environment("OPINFO_CUDNN_VERBOSE", 0.0) != 0.0;
@@ -172,8 +173,8 @@ class FusedAttention : public Kernel {
     return out;
   }
 
-  // As above, for as many members and positions as a shared plan has, before requests come that have at
-  // most so many.
+  // As above for requests that share a plan, before they come: for as many members, and three quarters of
+  // the positions that it has at most, as requests have half of them or more.
   int fastest_for(const Sdpa& s, const OpinfoAttention& most, const Planned& plan) const {
     const auto& sizes = most.tensors[kResult].extents;
     const int64_t heads = sizes[0] * sizes[1], positions = sizes[2];
@@ -205,10 +206,15 @@ class FusedAttention : public Kernel {
       at[t] = memory.back()->data();
       check(cudaMemset(at[t], 0, bytes), "memset");
     }
-    const Places places(most, members);
+    OpinfoAttention usual = most;
+    for (int t = kQueries; t <= kResult; ++t) {
+      usual.tensors[t].extents[2] = std::max<int64_t>(1, most.tensors[t].extents[2] * 3 / 4);
+      views[t]->extents[2] = usual.tensors[t].extents[2];
+    }
+    const Places places(usual, members);
     for (int k = kTensors; k < kCalled; ++k) at[k] = places.of(k - kTensors);
     const HalvesAttention own(device_, s.kernel, s.q.extents[3], members, own_arguments(whole));
-    return fastest(key, plan, own, at);
+    return fastest(key, plan, own, at, true);
   }
 
   // All that the fastest kernel depends on.
