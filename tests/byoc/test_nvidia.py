@@ -25,6 +25,7 @@ from typer.testing import CliRunner
 
 from opinfo.byoc.backend.backend import Backend, Code
 from opinfo.byoc.backend.catalog import find
+from opinfo.byoc.backends.nvidia.attention.halves import halves_kernel
 from opinfo.byoc.backends.nvidia.cudnn import conv_epilogue, cudnn
 from opinfo.byoc.compile import CompiledModule, compile_module
 from opinfo.byoc.dispatching.dispatch import dispatch
@@ -60,6 +61,7 @@ def on_stub(name: str) -> Backend:
             for home in homes:
                 patch.setattr(home, "options", lambda *_: (*OPTIONS, driver()))
             patch.setattr(conv_epilogue, "compiled", host_kernels)
+            patch.setattr(halves_kernel, "compiled", host_kernels)
             patch.setattr(cudnn, "image", host_image)
             return found.convert(regions)
 

@@ -31,6 +31,11 @@ extern "C" void kernels(const char* path) {
   image.data = const_cast<char*>(path);
   constants().push_back(std::make_unique<Constant>(&image));
 }
+extern "C" int handles(int threads) {
+  std::set<cudnnHandle_t> found;
+  for (int k = 0; k < threads; ++k) std::thread([&] { found.insert(handle_on(0)); }).join();
+  return static_cast<int>(found.size());
+}
 extern "C" int run(int64_t pixels, int fuses, int without_residual, int captured,
                    int most_operations, float* x, float* w, float* b, float* y) {
   stub::fuses = fuses;
@@ -147,6 +152,10 @@ def test_the_fastest_form_is_taken(
         loaded.times(*map(ctypes.c_float, (1, 1, 1, 1, 1)))  # all copies of the library share them
     assert chosen(cache)[1] == f"{TIMES[times]} end"
     assert run(process(library, tmp_path / "so"), 1, 1, 0) == 0  # another process takes it again
+
+
+def test_handles_of_threads_that_ended_are_taken_again(library: Path, tmp_path: Path) -> None:
+    assert process(library, tmp_path / "so").handles(5) == 1
 
 
 def test_a_choice_is_kept_for_other_processes(library: Path, cache: Path, tmp_path: Path) -> None:

@@ -29,14 +29,18 @@ extern "C" void stands_in(int64_t rows, int alignment, int refused) {
   stub::product_alignment = alignment;
   stub::product_refused = refused;
 }
+extern "C" void turned(float time) { stub::product_turned = time; }
 extern "C" int run(int64_t rows, int waits, int whole, int alignment, int captured, int adds,
-                   float* a, float* b, float* d) {
+                   int constant, int stored_turned, float* a, float* b, float* d) {
   void* data[] = {a, b, d};
   const int64_t* specs[] = {input, whole ? weights : unknown, output};
   Context c{"product", 0, alignment, {{rows, 3}, {3, 4}, {rows, 4}}, data, waits != 0, nullptr,
             specs};
   Gemm g;
   g.a = c.tensor(0), g.b = c.tensor(1), g.d = c.tensor(2);
+  if (constant) g.b = Operand{-1, b, c.extents[1]};
+  g.turned_b = stored_turned;
+  if (stored_turned) std::swap(g.b.extents[0], g.b.extents[1]);
   if (adds) g.residual = c.tensor(2);
   stub::captured = captured;
   stub::products_named = 0;
@@ -85,6 +89,7 @@ def process(library: Path, tmp_path: Path) -> Iterator[Any]:
     yield load
     for copy in loaded:  # all copies share what the stub counts
         copy.stands_in(ctypes.c_int64(1 << 20), 16, -1)
+        copy.turned(ctypes.c_float(1))
 
 
 def run(
@@ -96,7 +101,7 @@ def run(
     a, b, d = (rng.standard_normal(s).astype("float32") for s in ((rows, 3), (3, 4), (rows, 4)))
     expected = a @ b + d * adds
     pointers = [x.ctypes.data_as(ctypes.c_void_p) for x in (a, b, d)]
-    given = (ctypes.c_int64(rows), waits, whole, alignment, captured, adds, *pointers)
+    given = (ctypes.c_int64(rows), waits, whole, alignment, captured, adds, 0, 0, *pointers)
     named = int(loaded.run(*given))
     np.testing.assert_allclose(d, expected, atol=1e-5)
     return named
@@ -214,3 +219,70 @@ def test_a_product_that_would_change_is_not_measured(process: Any, cache: Path) 
     loaded = process(rows=0)
     assert run(loaded, 9, waits=0, adds=1) == 1 and loaded.ran() == 0
     assert not cache.exists()
+
+
+class Weights:
+    """Constant weights of one region, and where they are on the device."""
+
+    def __init__(self, loaded: Any, stored_turned: int = 0) -> None:
+        rng = np.random.default_rng(2)
+        self.loaded, self.stored_turned = loaded, stored_turned
+        self.numbers = rng.standard_normal((3, 4)).astype("float32")
+        self.memory = (self.numbers.T if stored_turned else self.numbers).copy()
+
+    @property
+    def turned(self) -> bool:
+        """Whether they have another order than at first."""
+        given = self.numbers.T if self.stored_turned else self.numbers
+        if self.memory.tobytes() == given.tobytes():
+            return False
+        assert self.memory.tobytes() == given.T.tobytes()
+        return True
+
+    def run(self, rows: int, waits: int, alignment: int = 256, captured: int = 0) -> int:
+        """Run a product with them, and compare the result."""
+        a = np.random.default_rng(rows).standard_normal((rows, 3)).astype("float32")
+        d = np.full((rows, 4), np.nan, "float32")
+        pointers = [x.ctypes.data_as(ctypes.c_void_p) for x in (a, self.memory, d)]
+        named = int(self.loaded.run(ctypes.c_int64(rows), waits, 1, alignment, captured, 0, 1,
+                                    self.stored_turned, *pointers))  # fmt: skip
+        np.testing.assert_allclose(d, a @ self.numbers, atol=1e-5)
+        return named
+
+
+@pytest.mark.parametrize("stored_turned", [0, 1])
+@pytest.mark.parametrize("waits", [0, 1])
+@pytest.mark.parametrize("time", [0.5, 2.0])
+def test_constant_weights_get_the_faster_order(
+    time: float, waits: int, stored_turned: int, process: Any
+) -> None:
+    """``time``: of weights whose columns are stored one after another."""
+    loaded = process()
+    loaded.turned(ctypes.c_float(time))
+    weights = Weights(loaded, stored_turned)
+    assert weights.run(5, waits) == 2 * (RUNGS if waits else 1)
+    assert weights.turned == ((time < 1) != bool(stored_turned))
+    other = Weights(loaded, stored_turned)  # of another region with this product
+    assert other.run(5, waits) == 0 and other.turned == weights.turned
+    again = process()  # which reads what was kept
+    loaded.turned(ctypes.c_float(1))
+    kept = Weights(again, stored_turned)
+    assert kept.run(5, waits) == 0 and kept.turned == weights.turned
+
+
+def test_weights_that_have_kernels_keep_their_order(process: Any) -> None:
+    loaded = process()
+    loaded.turned(ctypes.c_float(2))
+    weights = Weights(loaded)
+    weights.run(5, 0)
+    loaded.turned(ctypes.c_float(0.5))
+    assert weights.run(5, 0, alignment=16) == 1 and not weights.turned
+    assert weights.run(6, 1) == RUNGS and not weights.turned
+    turned = Weights(loaded)
+    assert turned.run(7, 0) == 2 and turned.turned
+    loaded.turned(ctypes.c_float(2))
+    assert turned.run(7, 0, alignment=16) == 1 and turned.turned
+    captured = Weights(loaded)
+    loaded.turned(ctypes.c_float(0.5))
+    assert captured.run(8, 0, captured=7) == 1 and not captured.turned
+    assert captured.run(8, 0) == 1 and not captured.turned

@@ -11,6 +11,7 @@ import tvm
 from tvm import relax
 from tvm.script import tirx as T
 
+from opinfo.byoc.backends.nvidia import tvm_schedules
 from opinfo.byoc.backends.nvidia.schedules.gpu_schedule import DONE
 from opinfo.byoc.backends.nvidia.tvm_schedules import compiled, in_order, scheduled
 
@@ -84,3 +85,46 @@ def test_what_has_a_schedule_is_not_fused_again() -> None:
     text = compiled(mod, tvm.target.Target(TARGET), lambda m: m).as_text()
     called = {n for n in re.findall(r"call\s+(\S+)", text) if not n.startswith("vm.")}
     assert called == {"multiply", "tir_exp"}
+
+
+@T.prim_func(s_tir=True)
+def unordered(x: T.Buffer((4,), "float32"), y: T.Buffer((4,), "float32")) -> None:
+    """Stages of a software pipeline without an order, at which TVM's lowering raises."""
+    for _ in T.thread_binding(1, thread="blockIdx.x"):
+        for _ in T.thread_binding(1, thread="threadIdx.x"):
+            for i in T.serial(4, annotations={"software_pipeline_stage": [0]}):
+                with T.sblock("copy"):
+                    v = T.axis.spatial(4, i)
+                    y[v] = x[v]
+
+
+def product(rows: int) -> Any:
+    """A product of halves by TVM's operators, for which it has a schedule with tensor cores."""
+    x, w = (relax.Var(n, relax.TensorType((rows, rows), "float16")) for n in "xw")
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, w]):
+        builder.emit_func_output(builder.emit(relax.op.matmul(x, w)))
+    return relax.transform.LegalizeOps()(builder.get())
+
+
+def fragments(mod: Any) -> bool:
+    """Whether tensor cores multiply."""
+    return any("wmma" in f.script() for g, f in mod.functions_items() if g.name_hint != "main")
+
+
+def test_a_schedule_that_does_not_lower_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tvm.target.Target(TARGET)
+    mod = product(128)
+    assert fragments(scheduled(mod, target))
+    lowered = tvm_schedules._lowers
+    monkeypatch.setattr(tvm_schedules, "_lowers",
+                        lambda f, t: "wmma" not in f.script() and lowered(f, t))  # fmt: skip
+    assert not fragments(scheduled(mod, target))
+
+
+def test_what_raises_when_it_is_lowered_is_found() -> None:
+    target = tvm.target.Target(TARGET)
+    (good,) = (f for g, f in scheduled(product(32), target).functions_items()
+               if g.name_hint != "main")  # fmt: skip
+    assert tvm_schedules._lowers(good, target)
+    assert not tvm_schedules._lowers(unordered, target)

@@ -45,6 +45,8 @@ from .schedules.gpu_schedule import DONE, directly_scheduled, gpu_scheduled
 
 #: Operators that `relax.backend.DispatchSortScan` lowers for a target.
 SCANS = ("relax.cumsum", "relax.cumprod", "relax.sort", "relax.argsort", "relax.topk")
+#: With this attribute, TVM's rule for products does not use tensor cores.
+WITHOUT_TENSORS = "dlight.do_not_tensorize"
 #: TVM's switch for CUDA graphs.
 GRAPHS = "relax.backend.use_cuda_graph"
 
@@ -181,9 +183,12 @@ def _scheduled(func: Any, target: Any) -> Any:
     if own:
         return with_fast_functions(own)
     ordered = in_order(func)
-    for rule in (dl.gpu.Matmul(), dl.gpu.GEMV()):
-        if (out := _by_tvm(ordered, rule, target)) is not None:
+    for form in (ordered, ordered.with_attr(WITHOUT_TENSORS, True)):
+        out = _by_tvm(form, dl.gpu.Matmul(), target)
+        if out is not None and _lowers(out, target):
             return out
+    if (out := _by_tvm(ordered, dl.gpu.GEMV(), target)) is not None:
+        return out
     own = directly_scheduled(func)
     if own:
         return own
@@ -212,6 +217,18 @@ def _by_tvm(func: Any, rule: Any, target: Any) -> Any | None:
     except Exception:  # an assertion of the rule about the PrimFunc
         return None
     return mod["main"] if mod["main"].attrs.get(DONE, False) else None
+
+
+def _lowers(func: Any, target: Any) -> bool:
+    """Whether TVM lowers a scheduled PrimFunc; its pipelines of tensor cores may raise."""
+    named = func if "global_symbol" in func.attrs else func.with_attr("global_symbol", "main")
+    mod = tirx.transform.BindTarget(target.with_host("llvm"))(tvm.IRModule({"main": named}))
+    try:
+        with target:
+            tirx.get_default_tir_pipeline(target)[0](mod)
+    except Exception:  # what it raises would end the build of the model
+        return False
+    return True
 
 
 def _refuse(gvars: Sequence[Any]) -> None:

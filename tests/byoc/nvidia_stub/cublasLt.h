@@ -54,6 +54,7 @@ struct cublasLtMatmulHeuristicResult_t {
 namespace stub {
 inline int products_named = 0, product_ran = -1, product_alignment = 16, product_refused = -1;
 inline int64_t product_rows = 1 << 20;
+inline float product_turned = 1.0f;  // the time of a transposed A, relative to others
 }
 enum cublasLtMatmulAlgoCapAttributes_t {
   CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_A_BYTES, CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_B_BYTES,
@@ -187,6 +188,7 @@ inline cublasStatus_t cublasLtMatmul(
     const cublasLtMatmulAlgo_t* algo, void*, size_t, cudaStream_t stream) {
   stub::product_ran = algo->name;
   stub::elapsed = (algo->name == 0) == (out->cols <= stub::product_rows) ? 0.5f : 1.0f;
+  if (d->a == CUBLAS_OP_T) stub::elapsed *= stub::product_turned;
   if (d->compute == CUBLAS_COMPUTE_32I &&
       (*static_cast<const int32_t*>(alpha) != 1 || *static_cast<const int32_t*>(beta) != 0))
     return CUBLAS_STATUS_INVALID_VALUE;

@@ -75,6 +75,10 @@ struct Elements {
 }  // namespace graph
 }  // namespace cudnn_frontend
 
+namespace stub {
+inline bool attention_skips = false;  // a test says that nothing is computed
+inline float attention_time = 0.0f;  // milliseconds of a kernel, 0 for those of what ran before
+}
 #include "cudnn_frontend_sdpa.h"
 
 namespace cudnn_frontend::graph {
@@ -108,6 +112,8 @@ class Graph {
   error_object get_workspace_size(int64_t& bytes) const { return bytes = 64, error_object(); }
   error_object execute(cudnnHandle_t, Pack& pack, void* room) const {
     if (room == nullptr) return error_object("no workspace");
+    if (stub::attention_time > 0) stub::elapsed = stub::attention_time;
+    if (stub::attention_skips) return {};
     for (auto& run : runs_) run(pack);
     return {};
   }

@@ -102,6 +102,7 @@ inline int first_named = 0;        // the first engine that heuristics name
 // that heuristics do not name, and relative to these with a knob that they do not name.
 inline float fused_time = 1.0f, first_time = 1.0f, last_time = 1.0f, unnamed_time = 1.0f,
              knob_time = 1.0f;
+inline float gradient_time = 0.0f;  // of a transposed one alone, 0 for that of its layout
 constexpr int64_t refused_channels = 13;  // no engine has so many
 }  // namespace stub
 
@@ -423,6 +424,7 @@ inline float stub_time(const std::vector<const stubDescriptor*>& operations, int
   if (engine == 3) return stub::unnamed_time;
   const stubDescriptor& op = *operations[0];
   const bool back = op.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR;
+  if (back && stub::gradient_time > 0) return stub::gradient_time;
   const auto steps = op.at(back ? CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY
                                 : CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X)
                          .all<int64_t>(CUDNN_ATTR_TENSOR_STRIDES);

@@ -26,6 +26,14 @@ struct float4 {
   float x, y, z, w;
 };
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+struct uint4 {
+  unsigned x, y, z, w;
+};
+inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+struct uint2 {
+  unsigned x, y;
+};
+inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
 struct Index {
   unsigned x = 0;
 };
@@ -75,6 +83,27 @@ inline unsigned short narrow(float x, int format) {
   uint32_t bits;
   std::memcpy(&bits, &x, 4);
   return static_cast<unsigned short>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+// c += a b, of 16 x 16 and 16 x 8 halves: mma.m16n8k16 of PTX, whose documentation says which elements
+// a lane has. All warps multiply equally often.
+inline void multiply(float (&c)[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0,
+                     unsigned b1, int format) {
+  static unsigned given[kThreads][6];
+  const unsigned own[6] = {a0, a1, a2, a3, b0, b1};
+  std::copy(own, own + 6, given[threadIdx.x]);
+  wait();
+  const unsigned warp = threadIdx.x / 32 * 32, lane = threadIdx.x % 32;
+  const auto half = [&](unsigned from, int word, int k) {
+    return wide(static_cast<unsigned short>(given[warp + from][word] >> 16 * (k % 2)), format);
+  };
+  for (int n = 0; n < 4; ++n) {
+    const unsigned row = lane / 4 + n / 2 * 8, column = lane % 4 * 2 + n % 2;
+    for (int k = 0; k < 16; ++k)
+      c[n] += half(row % 8 * 4 + k % 8 / 2, (row >= 8) + 2 * (k >= 8), k) *
+              half(column * 4 + k % 8 / 2, 4 + (k >= 8), k);
+  }
+  wait();
 }
 
 inline int launch(void (*thread)(), unsigned blocks, unsigned y, unsigned z, unsigned threads,

@@ -6,6 +6,7 @@
 using Launch = int (*)(unsigned, unsigned, unsigned, unsigned, unsigned, void**);
 
 extern "C" {
+int skips = 0;  // a test says that launches do nothing
 int cuModuleLoadData(void** module, const void* image) {
   *module = dlopen(static_cast<const char*>(image), RTLD_NOW | RTLD_LOCAL);
   return *module == nullptr ? 209 : 0;
@@ -21,6 +22,6 @@ int cuLaunchKernel(void* function, unsigned x, unsigned y, unsigned z, unsigned 
                    unsigned threads_y, unsigned threads_z, unsigned bytes, void*, void** arguments,
                    void**) {
   if (threads_y != 1 || threads_z != 1) return 1;
-  return reinterpret_cast<Launch>(function)(x, y, z, threads, bytes, arguments);
+  return skips ? 0 : reinterpret_cast<Launch>(function)(x, y, z, threads, bytes, arguments);
 }
 }

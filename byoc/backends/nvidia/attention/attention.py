@@ -14,7 +14,7 @@ import numpy as np
 
 from .....analysis.support.warn import warn
 from .....layout.graph.relax_graph import Op
-from ....backend.region import Region, Tensor
+from ....backend.region import Array, Region, Tensor
 from ....backend.region import region as region_of
 from ....patterns.pattern import Node, Pattern, PatternStep, one
 from ....patterns.symbolic_extents import factors
@@ -27,6 +27,7 @@ from ..libraries.dtypes import HALVES
 from ..libraries.locate import CUDNN_FRONTEND
 from ..libraries.source import GpuFunction
 from .attention_object import begin_object
+from .halves import halves_kernel
 from .sdpa import HeadsView, Sdpa
 from .sdpa_region import ATTENTION, known_extents, reads, sdpa
 
@@ -175,4 +176,22 @@ def body(frame: GpuFunction) -> tuple[list[str], list[str]]:
         lines.append(f"s.mask = {cpp(operand, call.mask_view)};")
     if call.causal:
         lines.append(f"s.causal = {CAUSAL[call.causal]};")
+    if (kernel := _kernel(call)) is not None:
+        lines.append(f"s.kernel = {frame.image(kernel)};")
     return [*lines, "return attention(c, s);"], [call.rounds]
+
+
+def _kernel(call: Sdpa) -> Array | None:
+    """The kernel of our own that is tried beside cuDNN's, if there is one for this call."""
+    (batch, heads, queries, head), keys = call.views[0].extents, call.views[1].extents[2]
+    sizes = (batch, heads, queries, head, keys)
+    if not isinstance(head, int) or call.views[2].extents[3] != head:
+        return None
+    numbers = [e for e in sizes if isinstance(e, int)]
+    if len(numbers) < len(sizes) and call.mask is not None:
+        return None
+    large = len(numbers) == len(sizes) and not halves_kernel.is_tried(
+        numbers[0] * numbers[1], numbers[2], numbers[4])  # fmt: skip
+    if large or not halves_kernel.takes(head):
+        return None
+    return halves_kernel.image(head, call.tensors[0].dtype, call.mask is not None)

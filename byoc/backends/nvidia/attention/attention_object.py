@@ -16,6 +16,7 @@ from ....codegen.compilers.toolchain import CompilerError
 from ....codegen.loading.cuda_device import no_gpu
 from ...common.kept_object import kept_object, object_key
 from ..libraries.locate import CUDNN, CUDNN_FRONTEND, options
+from .halves import halves_kernel
 
 #: Names in an object contain its key, as a library may have several.
 HIDDEN = """#define OPINFO_LINKAGE extern "C" __attribute__((visibility("hidden")))
@@ -38,7 +39,8 @@ def attention_source() -> tuple[str, tuple[str, ...]]:
         CompilerError: The frontend does not compile.
         RuntimeError: It is not installed.
     """
-    region = _text("attention.hpp")
+    region = halves_kernel.text("attention16.h") + halves_kernel.text("attention16.hpp")
+    region += _text("attention.hpp")
     key = object_key(HIDDEN, _text("attention_plans.h"), _text("attention_plans.cpp"), _versions(),
                      *_words())  # fmt: skip
     declared = HIDDEN % key + _text("attention_plans.h")

@@ -1,5 +1,5 @@
 // A convolution and what follows it: its tensors as cuDNN sees them, and graphs that compute it. It
-// follows cudnn_plans.hpp and epilogue.hpp.
+// follows cudnn_plans.hpp and conv_phases.hpp.
 namespace opinfo_nvidia {
 namespace {
 
@@ -28,9 +28,10 @@ enum Form {
   kWithZeros,  // with a residual times 0: the fused kernels of float32 expect one
   kAlone,      // the convolution, then all else as one kernel of our own
   kConverted,  // as above, in the other layout: channels first for last, and last for first
+  kPhased,     // a transposed one as a convolution with channels last, then a kernel that orders pixels
   kForms
 };
-// Tensors in the other layout. The names are not those of attention_plans.h, which follows.
+// Tensors of a form's own, as in the other layout. The names are not those of attention_plans.h, which follows.
 enum Own { kOwnImage, kOwnWeights, kOwnResult, kOwned };
 
 class ConvGraphs {
@@ -42,6 +43,7 @@ class ConvGraphs {
     if (v_.bias) steps_.push_back({CUDNN_POINTWISE_ADD, by_channel(), v_.bias, 0.0});
     add_activation();
     if (v_.added) steps_.push_back({CUDNN_POINTWISE_ADD, y_, v_.added, 0.0});
+    if (has_phases()) find_phases();
   }
 
   bool applies(int form) const {
@@ -52,12 +54,15 @@ class ConvGraphs {
       case kWithZeros: return v_.type == CUDNN_DATA_FLOAT && v_.bias && !v_.residual;
       case kAlone: return v_.has_epilogue() && counted;
       // Halves are convolved by tensor cores, which have one layout: it was chosen for the model.
-      default: return v_.type == CUDNN_DATA_FLOAT && counted && own_bytes() <= kWorkspace;
+      case kConverted:
+        return v_.type == CUDNN_DATA_FLOAT && counted && own_bytes(form) <= kWorkspace;
+      default: return has_phases() && counted && own_bytes(form) <= kWorkspace;
     }
   }
 
   // Raises if cuDNN refuses an operation.
   Graph graph(int form) const {
+    if (form == kPhased) return phased_graph();
     const bool own = form == kConverted, last = v_.last != own;
     const bool follows = form <= kWithZeros && !steps_.empty();
     Graph g;
@@ -73,15 +78,19 @@ class ConvGraphs {
     return g;
   }
 
-  // The bytes of a tensor in the other layout, which follow those of the others.
-  int64_t own_bytes(int tensor) const {
-    const Operand& o = tensor == kOwnImage ? v_.x : tensor == kOwnWeights ? v_.w : v_.y;
+  // The bytes of a tensor of a form's own, which follow those of the others.
+  int64_t own_bytes(int form, int tensor) const {
     const int64_t element = v_.type == CUDNN_DATA_FLOAT ? 4 : 2;
-    return (o.count() * element + 255) / 256 * 256;
+    return (own_count(form, tensor) * element + 255) / 256 * 256;
   }
-  int64_t own_bytes() const {
-    return own_bytes(kOwnImage) + own_bytes(kOwnWeights) + own_bytes(kOwnResult);
+  int64_t own_bytes(int form) const {
+    return own_bytes(form, kOwnImage) + own_bytes(form, kOwnWeights) + own_bytes(form, kOwnResult);
   }
+
+  // Of the form `kPhased`.
+  const ConvPhases& phases() const { return phases_; }
+  // The pixels of the weights.
+  const int64_t* window() const { return v_.w.extents.data() + (v_.last ? 1 : 2); }
 
   // All that the best way depends on, but for the device.
   std::string key() const {
@@ -105,6 +114,39 @@ class ConvGraphs {
   }
 
  private:
+  // Whether steps of a transposed convolution of images leave phases.
+  bool has_phases() const {
+    return v_.transposed && v_.groups == 1 && v_.strides.size() == 2 &&
+           v_.strides[0] * v_.strides[1] > 1 && v_.dilation == Extents(2, 1);
+  }
+
+  void find_phases() {
+    const View x = image(v_.x.extents, true);
+    phases_.images = x.extents[0], phases_.in = x.extents[1], phases_.out = y_.extents[1];
+    for (int k = 0; k < 2; ++k)
+      phases_.axes[k] = phased_axis(x.extents[2 + k], y_.extents[2 + k], window()[k], v_.strides[k],
+                                    v_.padding[k]);
+  }
+
+  Graph phased_graph() const {
+    const PhasedAxis* axes = phases_.axes;
+    Graph g;
+    const View x_view = image(v_.x.extents, true);
+    const int x = v_.last ? g.tensor(x_view, v_.x) : g.own(x_view, kOwnImage);
+    const int w = g.own(view(phases_.weights(), true), kOwnWeights);
+    const int y = g.own(view(phases_.results(), true), kOwnResult);
+    g.convolution({axes[0].padding, axes[1].padding}, {1, 1}, {1, 1}, false, x, w, y);
+    return g;
+  }
+
+  int64_t own_count(int form, int tensor) const {
+    if (tensor == kOwnImage) return form == kPhased && v_.last ? 0 : v_.x.count();
+    if (form != kPhased) return tensor == kOwnWeights ? v_.w.count() : v_.y.count();
+    int64_t count = 1;
+    for (int64_t e : tensor == kOwnWeights ? phases_.weights() : phases_.results()) count *= e;
+    return count;
+  }
+
   // One axis of pixels is a row of an image.
   static Extents pixels(Extents sizes, int64_t unit) {
     if (sizes.size() == 1) sizes.insert(sizes.begin(), unit);
@@ -202,6 +244,7 @@ class ConvGraphs {
   View y_;
   std::vector<Step> steps_;
   size_t gate_ = SIZE_MAX;  // the first step of a hard swish
+  ConvPhases phases_;
 };
 
 }  // namespace

@@ -86,7 +86,8 @@ class ConvChoice {
         std::max<size_t>(1, static_cast<size_t>(from_environment("OPINFO_CUDNN_PLANS", 4.0)));
     const auto [at, added] = ways.candidates.try_emplace(form);
     // Of gradients more are timed: those of a U-Net took twice as long as in torch, which times all.
-    const size_t wanted = most > 0 ? most : v_.transposed ? 3 * usual : usual;
+    const bool gradient = v_.transposed && form != kPhased;
+    const size_t wanted = most > 0 ? most : gradient ? 3 * usual : usual;
     if (added) try {
         at->second = first_plans(h, graphs_.graph(form), v_.type, wanted, most == 0);
       } catch (const opinfo::Error& e) {

@@ -7,7 +7,7 @@ struct Way {
   int form = kWhole;
   Graph graph;
   Plan plan;
-  void* weights = nullptr;  // constant ones in the other layout
+  void* weights = nullptr;  // constant ones as the form has them
 
   Record record() const { return {form, {plan.choice}}; }
 };
@@ -23,21 +23,25 @@ class ConvRunner {
     epilogue_.channels = EpilogueKernels::divisor(channels(v_.y));
     epilogue_.channel_is_row = v_.last;
     if (alignment >= kWide) wide_ = v_.type == CUDNN_DATA_FLOAT ? kWide / 4 : kWide / 2;
+    if (graphs_.applies(kPhased)) {
+      const int axis = v_.order[3];
+      epilogue_.phases = graphs_.phases().kernel(v_.y.extents[axis], inside(v_.y));
+    }
   }
 
   // A form with its plan, and what it needs that no call changes.
   std::shared_ptr<const Way> way(int form, const Plan& plan) const {
     auto out = std::make_shared<Way>(Way{form, graphs_.graph(form), plan});
-    if (form == kConverted && has_constant_weights()) out->weights = constant_weights();
+    if (has_own(form) && has_constant_weights()) out->weights = constant_weights(form);
     return out;
   }
 
   // The bytes of memory that `run` uses.
   int64_t room(const Way& way) const {
-    return way.plan.bytes + (way.form == kConverted ? graphs_.own_bytes() : 0);
+    return way.plan.bytes + (has_own(way.form) ? graphs_.own_bytes(way.form) : 0);
   }
 
-  // The plan alone; the tensors that are only in the other layout are whatever `room` holds.
+  // The plan alone; the tensors of a form's own are whatever `room` holds.
   cudnnStatus_t run_plan(cudnnHandle_t h, const Way& way, void* const* data, char* room) const {
     void* own[kOwned];
     char* rest = place(way, room, own);
@@ -47,31 +51,45 @@ class ConvRunner {
   // The first status other than success.
   cudnnStatus_t run(cudnnHandle_t h, const Way& way, void* const* data, char* room,
                     cudaStream_t stream) const {
-    const bool converts = way.form == kConverted;
     void* own[kOwned];
     char* rest = place(way, room, own);
-    if (converts) kernels_.convert(v_.x.in(data), own[kOwnImage], matrices(v_.x), stream);
-    if (converts && !has_constant_weights())
-      kernels_.convert(v_.w.in(data), own[kOwnWeights], matrices(v_.w), stream);
+    if (way.form == kConverted || (way.form == kPhased && !v_.last))
+      kernels_.convert(v_.x.in(data), own[kOwnImage], matrices(v_.x), stream);
+    if (has_own(way.form) && !has_constant_weights())
+      arrange(way.form, v_.w.in(data), own[kOwnWeights], stream);
     const cudnnStatus_t status = way.plan.run(h, way.graph, data, own, rest);
     if (status != CUDNN_STATUS_SUCCESS || way.form < kAlone) return status;
-    if (!converts)
+    if (way.form == kAlone)
       kernels_.finish(epilogue(data, v_.y.in(data)), wide_, stream);
+    else if (way.form == kPhased && v_.last)
+      kernels_.finish_phases(epilogue(data, own[kOwnResult]), wide_, stream);
     else
-      kernels_.convert(epilogue(data, own[kOwnResult]), swapped(matrices(v_.y)), stream);
+      kernels_.convert(epilogue(data, own[kOwnResult]), swapped(matrices(v_.y)), stream,
+                       way.form == kPhased);
     return status;
   }
 
  private:
   static constexpr int kWide = 16;
 
-  // Where tensors in the other layout are; returns the memory behind them.
+  // Whether a form has tensors of its own.
+  static bool has_own(int form) { return form == kConverted || form == kPhased; }
+
+  // The weights as a form has them.
+  void arrange(int form, const void* from, void* to, cudaStream_t stream) const {
+    if (form == kConverted)
+      kernels_.convert(from, to, matrices(v_.w), stream);
+    else
+      kernels_.arrange(graphs_.phases().arrangement(from, to, graphs_.window(), v_.last), stream);
+  }
+
+  // Where tensors of a form's own are; returns the memory behind them.
   char* place(const Way& way, char* room, void** own) const {
     std::fill_n(own, kOwned, nullptr);
-    if (way.form != kConverted) return room;
+    if (!has_own(way.form)) return room;
     for (int k = 0; k < kOwned; ++k) {
       own[k] = room;
-      room += graphs_.own_bytes(k);
+      room += graphs_.own_bytes(way.form, k);
     }
     if (way.weights != nullptr) own[kOwnWeights] = way.weights;
     return room;
@@ -99,19 +117,19 @@ class ConvRunner {
 
   bool has_constant_weights() const { return v_.w.from < 0; }
 
-  // Converted once for each device. Not freed: see constants.
-  void* constant_weights() const {
+  // Arranged once for each device, form and strides. Not freed: see constants.
+  void* constant_weights(int form) const {
     static std::mutex mutex;
-    static auto& all = *new std::map<std::pair<int, const void*>, void*>;
+    static auto& all = *new std::map<std::tuple<int, const void*, int, Extents>, void*>;
     const Capture capture(stream_of(device_));
     std::lock_guard<std::mutex> lock(mutex);
-    void*& out = all[{device_, v_.w.fixed}];
+    void*& out = all[{device_, v_.w.fixed, form, v_.strides}];
     if (out != nullptr) return out;
     void* made = nullptr;
     cudaStream_t stream = nullptr;
-    check(cudaMalloc(&made, graphs_.own_bytes(kOwnWeights)), "memory of weights");
+    check(cudaMalloc(&made, graphs_.own_bytes(form, kOwnWeights)), "memory of weights");
     check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
-    kernels_.convert(v_.w.fixed, made, matrices(v_.w), stream);
+    arrange(form, v_.w.fixed, made, stream);
     check(cudaStreamSynchronize(stream), "stream");
     cudaStreamDestroy(stream);
     return out = made;

@@ -26,7 +26,7 @@ from .conv_epilogue import image
 from .conv_patterns import kernel_layout, patterns
 
 HEADERS = ("epilogue.h", "epilogue.hpp", "cudnn_graph.hpp", "cudnn_records.hpp", "cudnn_plans.hpp",
-           "cudnn_shared.hpp", "conv.hpp", "conv_run.hpp", "conv_choice.hpp",
+           "cudnn_shared.hpp", "conv_phases.hpp", "conv.hpp", "conv_run.hpp", "conv_choice.hpp",
            "cudnn.hpp")  # fmt: skip
 ACTIVATIONS = {"relax.nn.relu": "kRelu", "relax.nn.relu6": "kRelu", "relax.clip": "kRelu",
                "relax.sigmoid": "kSigmoid", "relax.tanh": "kTanh",

@@ -11,12 +11,47 @@ inline void check(cudnnStatus_t status, const char* what) {
   OPINFO_THROW(RuntimeError) << what << ": " << cudnnGetErrorString(status) << " " << more;
 }
 
-// One handle a thread and device: it holds the stream of the call.
+// One handle a thread and device: it holds the stream of the call. Those of threads that have ended are
+// taken by others, as plans refer to them; none is destroyed at exit, when the driver may be gone.
+class Handles {
+ public:
+  ~Handles() {
+    std::lock_guard<std::mutex> lock(mutex());
+    for (const auto& [device, handle] : own_) left()[device].push_back(handle);
+  }
+
+  cudnnHandle_t on(int device) {
+    cudnnHandle_t& handle = own_[device];
+    if (handle != nullptr) return handle;
+    {
+      std::lock_guard<std::mutex> lock(mutex());
+      std::vector<cudnnHandle_t>& others = left()[device];
+      if (!others.empty()) {
+        handle = others.back();
+        others.pop_back();
+        return handle;
+      }
+    }
+    check(cudnnCreate(&handle), "cudnnCreate");
+    return handle;
+  }
+
+ private:
+  static std::mutex& mutex() {
+    static auto& m = *new std::mutex;
+    return m;
+  }
+  static std::map<int, std::vector<cudnnHandle_t>>& left() {
+    static auto& all = *new std::map<int, std::vector<cudnnHandle_t>>;
+    return all;
+  }
+
+  std::map<int, cudnnHandle_t> own_;
+};
+
 inline cudnnHandle_t handle_on(int device) {
-  static thread_local std::map<int, cudnnHandle_t> all;
-  cudnnHandle_t& h = all[device];
-  if (h == nullptr) check(cudnnCreate(&h), "cudnnCreate");
-  return h;
+  static thread_local Handles handles;
+  return handles.on(device);
 }
 
 // The type of an attribute follows from that of its values.

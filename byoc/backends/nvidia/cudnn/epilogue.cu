@@ -66,25 +66,48 @@ __device__ inline float activated(const Epilogue& e, float x) {
   }
 }
 
-// N elements side by side of each thread. x and y may be the same tensor.
-template <int N>
+// The rest of a number, which becomes the quotient.
+__device__ inline unsigned split(unsigned& n, const Divisor& d) {
+  const unsigned whole = quotient(n, d), rest = n - whole * d.by;
+  n = whole;
+  return rest;
+}
+
+// Where the channels of a pixel begin in x, which was computed by phases.
+__device__ inline unsigned phased(const Epilogue& e, unsigned image, unsigned pixel) {
+  const Phases& p = e.phases;
+  unsigned across = split(pixel, p.columns) + p.shifts[1], down = pixel + p.shifts[0];
+  const unsigned right = split(across, p.strides[1]), below = split(down, p.strides[0]);
+  const unsigned place = (image * p.counts[0] + down) * p.counts[1] + across;
+  return ((place * p.strides[0].by + below) * p.strides[1].by + right) * e.channels.by;
+}
+
+// N elements side by side of each thread. x and y may be the same tensor. Of phases, channels are
+// the last axis of y.
+template <int N, bool PHASED = false>
 __device__ inline void finish(const Epilogue& e) {
   const unsigned place = blockIdx.x * 128u + threadIdx.x, first = place * N;
   if (first >= e.count) return;
   const auto read = [](const void* from, unsigned k) {
     return from == nullptr ? Part<N>{} : static_cast<const Part<N>*>(from)[k];
   };
-  const Part<N> x = read(e.x, place), residual = read(e.residual, place),
+  unsigned from = place;
+  if (PHASED) {
+    unsigned pixel = first;
+    const unsigned channel = split(pixel, e.channels), rest = split(pixel, e.phases.pixels);
+    from = (phased(e, pixel, rest) + channel) / N;
+  }
+  const Part<N> x = read(e.x, from), residual = read(e.residual, place),
                 added = read(e.added, place);
   float bias[N] = {};
   if (e.bias != nullptr) {
     const unsigned line = quotient(first, e.inside),
                    channel = line - quotient(line, e.channels) * e.channels.by;
-    const Element* from = static_cast<const Element*>(e.bias) + channel;
+    const Element* terms = static_cast<const Element*>(e.bias) + channel;
     if (e.inside.by > 1) {
-      for (int k = 0; k < N; ++k) bias[k] = wide(*from);
+      for (int k = 0; k < N; ++k) bias[k] = wide(*terms);
     } else {
-      const Part<N> some = *reinterpret_cast<const Part<N>*>(from);
+      const Part<N> some = *reinterpret_cast<const Part<N>*>(terms);
       for (int k = 0; k < N; ++k) bias[k] = wide(some.at[k]);
     }
   }
@@ -103,12 +126,15 @@ __device__ inline void finish(const Epilogue& e) {
 
 extern "C" __global__ void __launch_bounds__(128) epilogue_parts(Epilogue e) { finish<kWidth>(e); }
 extern "C" __global__ void __launch_bounds__(128) epilogue_elements(Epilogue e) { finish<1>(e); }
+extern "C" __global__ void __launch_bounds__(128) phased_parts(Epilogue e) {
+  finish<kWidth, true>(e);
+}
+extern "C" __global__ void __launch_bounds__(128) phased_elements(Epilogue e) { finish<1, true>(e); }
 
 // x is matrices of rows and columns; a block transposes a tile of 32 x 32 elements.
-extern "C" __global__ void __launch_bounds__(128) epilogue_converts(Epilogue e) {
+template <bool PHASED = false>
+__device__ inline void convert(const Epilogue& e, float* tile) {
   constexpr int kTile = 32, kRows = 4, kSteps = kTile / kRows, kPitch = kTile + 1;
-  extern __shared__ float4 room[];
-  float* tile = reinterpret_cast<float*>(room);
   const unsigned across = (e.columns + kTile - 1) / kTile, down = (e.rows + kTile - 1) / kTile;
   const unsigned matrix = blockIdx.x / (across * down), number = blockIdx.x % (across * down);
   const unsigned row0 = number / across * kTile, column0 = number % across * kTile;
@@ -121,7 +147,8 @@ extern "C" __global__ void __launch_bounds__(128) epilogue_converts(Epilogue e) 
   for (int k = 0; k < kSteps; ++k) {
     const unsigned row = row0 + line + kRows * k, column = column0 + lane;
     if (row < e.rows && column < e.columns)
-      tile[(line + kRows * k) * kPitch + lane] = read(e.x, begin + row * e.columns + column);
+      tile[(line + kRows * k) * kPitch + lane] =
+          read(e.x, (PHASED ? phased(e, matrix, row) : begin + row * e.columns) + column);
   }
   float residual[kSteps] = {}, added[kSteps] = {};
 #pragma unroll
@@ -143,4 +170,32 @@ extern "C" __global__ void __launch_bounds__(128) epilogue_converts(Epilogue e) 
     if (e.added != nullptr) value += added[k];
     static_cast<Element*>(e.y)[begin + column * e.rows + row] = narrow(value);
   }
+}
+
+extern "C" __global__ void __launch_bounds__(128) epilogue_converts(Epilogue e) {
+  extern __shared__ float4 room[];
+  convert(e, reinterpret_cast<float*>(room));
+}
+extern "C" __global__ void __launch_bounds__(128) phased_converts(Epilogue e) {
+  extern __shared__ float4 room[];
+  convert<true>(e, reinterpret_cast<float*>(room));
+}
+
+extern "C" __global__ void __launch_bounds__(128) arranges(Arrangement a) {
+  unsigned rest = blockIdx.x * 128u + threadIdx.x;
+  if (rest >= a.count) return;
+  Element& to = static_cast<Element*>(a.to)[rest];
+  const unsigned in = split(rest, a.in), right = split(rest, a.taps[1]),
+                 below = split(rest, a.taps[0]), out = split(rest, a.out),
+                 phase = split(rest, a.strides[1]);
+  // A convolution reads its window forwards, a transposed one writes it.
+  const unsigned row = rest + a.strides[0].by * (a.taps[0].by - 1 - below),
+                 column = phase + a.strides[1].by * (a.taps[1].by - 1 - right);
+  if (row >= a.sizes[0] || column >= a.sizes[1]) {
+    to = narrow(0.f);
+    return;
+  }
+  const unsigned pixel = row * a.sizes[1] + column, pixels = a.sizes[0] * a.sizes[1];
+  to = static_cast<const Element*>(a.from)[a.last != 0 ? (in * pixels + pixel) * a.out.by + out
+                                                       : (in * a.out.by + out) * pixels + pixel];
 }

@@ -22,14 +22,25 @@ class EpilogueKernels {
                        (e.bias == nullptr || e.inside.by % wide == 0 ||
                         (e.inside.by == 1 && e.channels.by % wide == 0));
     if (!whole) wide = 1;
-    launch(wide == 1 ? kElements : kParts, (e.count / wide + kThreads - 1) / kThreads, 0, stream, e);
+    launch(wide == 1 ? kElements : kParts, blocks(e.count / wide), 0, stream, e);
   }
 
-  // Computes y from x, whose matrices are transposed.
-  void convert(Epilogue e, const Matrices& m, cudaStream_t stream) const {
+  // Computes y from x, whose phases are told by `e`; channels are the last axis of both.
+  void finish_phases(Epilogue e, int64_t wide, cudaStream_t stream) const {
+    if (e.channels.by % wide != 0) wide = 1;
+    launch(wide == 1 ? kPhasedElements : kPhasedParts, blocks(e.count / wide), 0, stream, e);
+  }
+
+  void arrange(Arrangement a, cudaStream_t stream) const {
+    launch(kArranges, blocks(a.count), 0, stream, a);
+  }
+
+  // Computes y from x, whose matrices are transposed. `phased`: those of x were computed by phases.
+  void convert(Epilogue e, const Matrices& m, cudaStream_t stream, bool phased = false) const {
     e.rows = static_cast<unsigned>(m.rows), e.columns = static_cast<unsigned>(m.columns);
     const int64_t tiles = (m.rows + kTile - 1) / kTile * ((m.columns + kTile - 1) / kTile);
-    launch(kConverts, m.count * tiles, kTile * (kTile + 1) * sizeof(float), stream, e);
+    launch(phased ? kPhasedConverts : kConverts, m.count * tiles,
+           kTile * (kTile + 1) * sizeof(float), stream, e);
   }
 
   void convert(const void* x, void* y, const Matrices& m, cudaStream_t stream) const {
@@ -47,16 +58,23 @@ class EpilogueKernels {
   }
 
  private:
-  enum { kParts, kElements, kConverts, kKernels };
+  enum {
+    kParts, kElements, kConverts, kPhasedParts, kPhasedElements, kPhasedConverts, kArranges, kKernels
+  };
   static constexpr int kThreads = 128, kTile = 32;
 
-  void launch(int which, int64_t blocks, int bytes, cudaStream_t stream, Epilogue& e) const {
-    static const char* const names[] = {"epilogue_parts", "epilogue_elements", "epilogue_converts"};
+  static int64_t blocks(int64_t threads) { return (threads + kThreads - 1) / kThreads; }
+
+  template <typename Argument>
+  void launch(int which, int64_t blocks, int bytes, cudaStream_t stream, Argument& argument) const {
+    static const char* const names[] = {"epilogue_parts", "epilogue_elements", "epilogue_converts",
+                                        "phased_parts", "phased_elements", "phased_converts",
+                                        "arranges"};
     const Driver& driver = Driver::get();
     void* kernel = kernels_[which];
     if (kernel == nullptr)
       kernel = kernels_[which] = driver.kernel(device_, image_, names[which], bytes);
-    driver.launch(kernel, blocks, kThreads, bytes, stream, &e);
+    driver.launch(kernel, blocks, kThreads, bytes, stream, &argument);
   }
 
   int device_, image_;

@@ -6,8 +6,8 @@ class Matmul : public Kernel {
  public:
   Matmul(const Context& c, const Gemm& g)
       : g_(g), device_(c.device), sizes_(sizes(c, g)),
-        product_(g, sizes_, c.device, addresses(g, c.data)),
-        algorithm_(Algorithms::all().of(c, g, sizes_, product_)) {}
+        algorithm_(Algorithms::all().of(c, g_, sizes_)),
+        product_(g_, sizes_, c.device, addresses(g_, c.data)) {}
 
   void operator()(void* const* data, cudaStream_t stream) const override {
     void* room = workspace(device_, stream, algorithm_.bytes);
@@ -50,8 +50,8 @@ class Matmul : public Kernel {
   Gemm g_;
   int device_;
   Sizes sizes_;
+  Algorithm algorithm_;  // which may turn the weights, and so changes `g_`
   Product product_;
-  Algorithm algorithm_;
 };
 
 OPINFO_UNUSED std::unique_ptr<Kernel> matmul(const Context& c, const Gemm& g) {

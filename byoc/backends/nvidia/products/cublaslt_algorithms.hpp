@@ -1,5 +1,6 @@
 // Which algorithms of cuBLASLt products take: measured for each product of static sizes, and on a
-// ladder of rows for those whose rows are known at run time. It follows cublaslt_product.hpp.
+// ladder of rows for those whose rows are known at run time, and in which order constant weights are
+// read. It follows cublaslt_weights.hpp.
 #include <chrono>
 #include <optional>
 
@@ -9,6 +10,12 @@ namespace {
 // Algorithms by numbers of rows.
 using Ladder = std::map<int64_t, Algorithm>;
 
+// What is chosen for a product: `turned` is the order of its weights.
+struct ProductChoice {
+  bool turned = false;
+  Ladder ladder;
+};
+
 // The alignment of what cudaMalloc returns, in bytes, for which a ladder is.
 constexpr int kAllocated = 256;
 
@@ -17,11 +24,12 @@ inline const KeptTexts& kept_algorithms() {
   return texts;
 }
 
-// rows bytes algorithm ... end. cuBLASLt's documentation permits to keep an algorithm as bytes, for the
+// [turned] rows bytes algorithm ... end. cuBLASLt's documentation permits to keep an algorithm as bytes, for the
 // same version of the library.
-inline std::string text_of(const Ladder& ladder) {
+inline std::string text_of(const ProductChoice& choice) {
   std::ostringstream out;
-  for (const auto& [rows, by] : ladder) {
+  if (choice.turned) out << "turned ";
+  for (const auto& [rows, by] : choice.ladder) {
     out << rows << " " << by.bytes << " ";
     const auto* bytes = reinterpret_cast<const unsigned char*>(&by.algo);
     for (size_t k = 0; k < sizeof(by.algo); ++k)
@@ -32,10 +40,15 @@ inline std::string text_of(const Ladder& ladder) {
 }
 
 // False if the text is damaged.
-inline bool read_ladder(const std::string& text, Ladder& out) {
+inline bool read_choice(const std::string& text, ProductChoice& choice) {
   std::istringstream in(text);
   std::string word;
+  Ladder& out = choice.ladder;
   while (in >> word && word != "end") {
+    if (word == "turned" && out.empty()) {
+      choice.turned = true;
+      continue;
+    }
     int64_t rows = 0;
     Algorithm by;
     std::string digits;
@@ -51,49 +64,75 @@ inline bool read_ladder(const std::string& text, Ladder& out) {
   return word == "end" && !out.empty();
 }
 
-// What an earlier process chose. Empty if it is not known, or damaged.
-inline Ladder kept_ladder(const std::string& key) {
-  Ladder out;
+// What an earlier process chose. Empty if it is not known, or damaged. `free`: weights may have either
+// order.
+inline ProductChoice kept_choice(const std::string& key, bool free) {
+  ProductChoice out;
   const KeptTexts::Entry entry = kept_algorithms().read(key);
   if (!entry.exists) return out;
-  const bool whole = read_ladder(entry.text, out);
+  const bool whole = read_choice(entry.text, out);
   if (!whole) kept_algorithms().say_damaged(key);
-  return whole && entry.known ? out : Ladder{};
+  return whole && entry.known && (free || !out.turned) ? out : ProductChoice{};
 }
 
-// The number of the fastest as parts of CUDA graphs, as models run it; negative if none runs.
-inline int fastest(const Product& p, const Addresses& at, const std::vector<Algorithm>& named,
-                   GraphTimer& timer, int rounds, int calls) {
+// A way to compute a product.
+struct Candidate {
+  const Product* product;
+  Algorithm algorithm;
+  bool turned = false;
+  float time = -1.0f;  // milliseconds, negative if it does not run
+};
+
+// Adds what the library names for a product, if it names any.
+inline void add_named(const Product& p, bool turned, const char* name, int alignment, int most,
+                      std::vector<Candidate>& to) {
+  try {
+    for (const Algorithm& by : p.named(name, alignment, most)) to.push_back({&p, by, turned});
+  } catch (const opinfo::Error&) {  // nothing is named for this order
+  }
+}
+
+// Times them as parts of CUDA graphs, as models run them.
+inline void time_all(const Addresses& at, std::vector<Candidate>& all, GraphTimer& timer, int rounds,
+                     int calls) {
   size_t bytes = 1;
-  for (const Algorithm& by : named) bytes = std::max(bytes, by.bytes);
+  for (const Candidate& c : all) bytes = std::max(bytes, c.algorithm.bytes);
   void* room = timer.room(static_cast<int64_t>(bytes));
   std::vector<GraphTimer::Launch> launches;
-  for (const Algorithm& by : named)
-    launches.push_back([&by, &p, &at, &timer, room] {
-      return (room != nullptr || by.bytes == 0) &&
-             p.run(at, timer.stream(), by, room) == CUBLAS_STATUS_SUCCESS;
+  for (const Candidate& c : all)
+    launches.push_back([&c, &at, &timer, room] {
+      return (room != nullptr || c.algorithm.bytes == 0) &&
+             c.product->run(at, timer.stream(), c.algorithm, room) == CUBLAS_STATUS_SUCCESS;
     });
   const std::vector<float> times = timer.race(launches, rounds, calls);
-  int best = -1;
-  for (size_t k = 0; k < times.size(); ++k)
-    if (times[k] >= 0 && (best < 0 || times[k] < times[best])) best = static_cast<int>(k);
+  for (size_t k = 0; k < times.size(); ++k) all[k].time = times[k];
+}
+
+// The fastest one, of an order of the weights if `turned` is not null; null if none runs.
+inline const Candidate* fastest(const std::vector<Candidate>& all, const bool* turned = nullptr) {
+  const Candidate* best = nullptr;
+  for (const Candidate& c : all)
+    if (c.time >= 0 && (turned == nullptr || c.turned == *turned) &&
+        (best == nullptr || c.time < best->time))
+      best = &c;
   return best;
 }
 
 // Chooses algorithms for numbers of rows, before a request comes that has them: 1, 2, 4, ..., from 16 on
 // half-way between, and from 64 on four for each power of two. Operands with rows are memory of its
-// own, so the call's are not written.
+// own, so the call's are not written. If weights may have either order, all rungs get that with the least
+// geometric mean of times.
 class Climb {
  public:
-  // `c` has a call of the product; `s.rows` does not matter.
-  Climb(const Context& c, const Gemm& g, const Sizes& s)
-      : c_(c), g_(g), s_(s), at_(addresses(g, c.data)),
+  // `c` has a call of the product; `s.rows` does not matter. `free`: weights may have either order.
+  Climb(const Context& c, const Gemm& g, const Sizes& s, bool free)
+      : c_(c), g_(g), s_(s), free_(free), at_(addresses(g, c.data)),
         input_(opinfo_graphs::aligned(s.sum * (g.type == CUDA_R_32F ? 4 : 2))),
         output_(opinfo_graphs::aligned(
             s.cols * (g.result == CUDA_R_32F || g.result == CUDA_R_32I ? 4 : 2))) {}
 
   // `kept`: what is known of an earlier process. It is run once, so that the driver loads it.
-  Ladder climbed(const Ladder& kept) {
+  ProductChoice climbed(const ProductChoice& kept) {
     std::vector<int64_t> rungs;
     const auto most = std::min<int64_t>(
         static_cast<int64_t>(from_environment("OPINFO_CUBLASLT_ROWS", kRows)),
@@ -103,8 +142,7 @@ class Climb {
       for (int64_t k = 0; k < parts && n + k * n / parts <= most; ++k)
         rungs.push_back(n + k * n / parts);
     }
-    Ladder out;
-    if (rungs.empty()) return out;
+    if (rungs.empty()) return {};
     const size_t size = rungs.back() * (input_ + output_);
     const opinfo_graphs::Memory room(size);
     opinfo_nvidia::check(cudaMemset(room.data(), 0, size), "memset");
@@ -114,8 +152,11 @@ class Climb {
     opinfo_nvidia::check(cudaStreamSynchronize(stream_of(c_.device)), "stream");
     GraphTimer timer;
     timer.room(Product::kWorkspace);
-    for (int64_t rows : rungs) step(rows, kept, timer, out);
-    return out;
+    ProductChoice ways[] = {{false, {}}, {true, {}}};
+    double gain = 0.0;  // of the turned ones: the sum of the logarithms
+    for (int64_t rows : rungs) step(rows, kept, timer, ways, gain);
+    if (!kept.ladder.empty()) return ways[kept.turned];
+    return ways[free_ && !ways[1].ladder.empty() && gain > 0];
   }
 
  private:
@@ -126,26 +167,32 @@ class Climb {
   static constexpr int64_t kFine = 16, kFiner = 64;
   static constexpr int kAlgorithms = 12, kRounds = 3, kCalls = 4;
 
-  void step(int64_t rows, const Ladder& kept, GraphTimer& timer, Ladder& out) const {
+  void step(int64_t rows, const ProductChoice& kept, GraphTimer& timer, ProductChoice* ways, double& gain) const {
     Sizes s = s_;
     s.rows = rows;
-    const Product p(g_, s, c_.device, at_);
-    const auto known = kept.find(rows);
-    if (known != kept.end()) {
+    const Product products[] = {{g_, s, c_.device, at_},
+                                {with_turned_weights(g_), s, c_.device, at_}};
+    const auto known = kept.ladder.find(rows);
+    if (known != kept.ladder.end()) {
+      const Product& p = products[kept.turned];
       Algorithm by = known->second;
       if (p.takes(by) && runs(p, by, timer)) {
-        out[rows] = by;
+        ways[kept.turned].ladder[rows] = by;
         return;
       }
     }
-    std::vector<Algorithm> named;
-    try {
-      named = p.named(c_.name, kAllocated, kAlgorithms);
-    } catch (const opinfo::Error&) {  // a call with as many rows raises it again
-      return;
+    std::vector<Candidate> all;
+    for (bool turned : {false, true})
+      if (kept.ladder.empty() ? free_ || !turned : turned == kept.turned)
+        add_named(products[turned], turned, c_.name, kAllocated, kAlgorithms, all);
+    if (all.empty()) return;  // a call with as many rows raises it again
+    time_all(at_, all, timer, kRounds, kCalls);
+    const Candidate* best[] = {nullptr, nullptr};
+    for (bool turned : {false, true}) {
+      best[turned] = fastest(all, &turned);
+      if (best[turned] != nullptr) ways[turned].ladder[rows] = best[turned]->algorithm;
     }
-    const int best = fastest(p, at_, named, timer, kRounds, kCalls);
-    if (best >= 0) out[rows] = named[best];
+    if (best[0] != nullptr && best[1] != nullptr) gain += std::log(best[0]->time / best[1]->time);
   }
 
   bool runs(const Product& p, const Algorithm& by, GraphTimer& timer) const {
@@ -158,6 +205,7 @@ class Climb {
   const Context& c_;
   const Gemm& g_;
   Sizes s_;
+  bool free_;
   Addresses at_;
   size_t input_, output_;  // bytes of a row
 };
@@ -171,99 +219,137 @@ class Algorithms {
   }
 
   // The algorithm of a product, measured once for all regions with it. If it may not be measured, as in
-  // a capture, the first one that the library names, which it estimates the fastest.
-  Algorithm of(const Context& c, const Gemm& g, const Sizes& s, const Product& p) {
+  // a capture, the first one that the library names, which it estimates the fastest. `g` becomes the
+  // product by the order that constant weights have on the device from then on.
+  Algorithm of(const Context& c, Gemm& g, const Sizes& s) {
     const std::lock_guard<std::mutex> alone(mutex_);  // nothing else is timed meanwhile
-    const std::string key = key_of(c, g, s, s.rows) + " a" + std::to_string(c.alignment);
+    const bool constant = Weights::may_turn(g, s), captures = Capture(stream_of(c.device)).id() != 0;
+    Weights::Order* order = constant ? &Weights::order(c.device, g) : nullptr;
+    if (order != nullptr && *order == Weights::kTurned) g = with_turned_weights(g);
+    const bool free = order != nullptr && *order == Weights::kUndecided && !captures;
+    const std::string key = key_of(c, g, s, s.rows, free) + " a" + std::to_string(c.alignment);
     const auto known = known_.find(key);
-    if (known != known_.end()) return known->second;
-    const bool captures = Capture(stream_of(c.device)).id() != 0;
-    bool final = !captures;
-    const Algorithm out = c.waits ? unmeasured(c, g, s, p, captures)
-                                  : measured(c, g, p, key, captures, final);
-    if (known_.size() > kKept) known_.clear();
-    if (final) known_.emplace(key, out);
-    return out;
+    Chosen out;
+    if (known != known_.end()) {
+      out = known->second;
+    } else {
+      bool final = !captures;
+      out = c.waits ? unmeasured(c, g, s, captures, free)
+                    : measured(c, g, s, key, free, final);
+      if (known_.size() > kKept) known_.clear();
+      if (final) known_.emplace(key, out);
+    }
+    if (out.turned) {
+      Weights::turn(g, s);
+      g = with_turned_weights(g);
+    }
+    if (order != nullptr && *order == Weights::kUndecided)
+      *order = out.turned ? Weights::kTurned : Weights::kGiven;
+    return out.algorithm;
   }
 
  private:
+  // `turned`: the weights are to get the other order.
+  struct Chosen {
+    Algorithm algorithm;
+    bool turned = false;
+  };
+
   static constexpr size_t kKept = 4096;
   static constexpr int kMany = 32, kRounds = 5, kCalls = 20;
   // Seconds that ladders of a library may take. Those that were climbed are kept for other processes.
   static constexpr double kSeconds = 10.0;
 
-  // What the time of a product depends on beside the alignment; `rows` is 0 for any.
-  static std::string key_of(const Context& c, const Gemm& g, const Sizes& s, int64_t rows) {
+  // What the time of a product depends on beside the alignment; `rows` is 0 for any. `free`: weights
+  // may have either order.
+  static std::string key_of(const Context& c, const Gemm& g, const Sizes& s, int64_t rows,
+                            bool free) {
     std::ostringstream out;
     out << device_words(c.device) << " cublaslt " << cublasLtGetVersion() << " product " << g.type
         << " " << g.result << " e" << g.epilogue << " t" << g.turned_a << g.turned_b << " r"
-        << bool(g.residual) << bool(g.scales[0]) << bool(g.scales[1]) << " " << rows << " " << s.cols << " " << s.sum << " x" << s.batch << " s"
-        << s.step_a << "," << s.step_b;
+        << bool(g.residual) << bool(g.scales[0]) << bool(g.scales[1]) << " " << rows << " " << s.cols
+        << " " << s.sum << " x" << s.batch << " s" << s.step_a << "," << s.step_b
+        << (free ? " either" : "");
     return out.str();
   }
 
   // A request waits: the algorithm of the next rung of rows that has one for it, or the first that
   // the library names. The first request of a library waits for the ladder.
-  Algorithm unmeasured(const Context& c, const Gemm& g, const Sizes& s, const Product& p,
-                       bool captures) {
-    if (s.batch == 1 && c.is_sized(g.b)) {
-      const Ladder& ladder = ladder_of(c, g, s, captures);
-      auto at = ladder.lower_bound(s.rows);
-      for (int tries = 0; tries < 2 && !ladder.empty(); ++tries) {
-        if (at == ladder.end()) --at;
-        Algorithm by = at->second;
-        if ((c.alignment >= kAllocated || is_aligned(by, c.alignment)) && p.takes(by)) return by;
-        if (at == ladder.begin()) break;
-        --at;
-      }
+  Chosen unmeasured(const Context& c, const Gemm& g, const Sizes& s, bool captures, bool free) {
+    const ProductChoice none;
+    const ProductChoice& choice = s.batch == 1 && c.is_sized(g.b) ? choice_of(c, g, s, captures, free) : none;
+    const Product p = product(c, g, s, choice.turned);
+    const Ladder& ladder = choice.ladder;
+    auto at = ladder.lower_bound(s.rows);
+    for (int tries = 0; tries < 2 && !ladder.empty(); ++tries) {
+      if (at == ladder.end()) --at;
+      Algorithm by = at->second;
+      if ((c.alignment >= kAllocated || is_aligned(by, c.alignment)) && p.takes(by))
+        return {by, choice.turned};
+      if (at == ladder.begin()) break;
+      --at;
     }
-    return p.named(c.name, c.alignment, 1)[0];
+    return {p.named(c.name, c.alignment, 1)[0], choice.turned};
   }
 
-  const Ladder& ladder_of(const Context& c, const Gemm& g, const Sizes& s, bool captures) {
-    static const Ladder none;
-    const std::string key = key_of(c, g, s, 0);
+  static Product product(const Context& c, const Gemm& g, const Sizes& s, bool turned) {
+    return Product(turned ? with_turned_weights(g) : g, s, c.device, addresses(g, c.data));
+  }
+
+  const ProductChoice& choice_of(const Context& c, const Gemm& g, const Sizes& s, bool captures, bool free) {
+    static const ProductChoice none;
+    const std::string key = key_of(c, g, s, 0, free);
     const auto known = ladders_.find(key);
     if (known != ladders_.end()) return known->second;
     if (captures || spent_ > kSeconds) return none;
     const auto begin = std::chrono::steady_clock::now();
-    Ladder& out = ladders_[key];
-    Ladder kept = kept_ladder(key);
+    ProductChoice& out = ladders_[key];
+    ProductChoice kept = kept_choice(key, free);
     std::optional<Alone> alone;
-    if (kept.empty()) {
+    if (kept.ladder.empty()) {
       alone.emplace(kept_algorithms());
-      kept = kept_ladder(key);  // of a process that was waited for
+      kept = kept_choice(key, free);  // of a process that was waited for
     }
     try {
-      out = Climb(c, g, s).climbed(kept);
+      out = Climb(c, g, s, free).climbed(kept);
     } catch (const std::exception&) {  // too little memory: the library's estimates are taken
       cudaGetLastError();
     }
-    if (!out.empty() && text_of(out) != text_of(kept)) kept_algorithms().write(key, text_of(out));
+    if (!out.ladder.empty() && text_of(out) != text_of(kept))
+      kept_algorithms().write(key, text_of(out));
     spent_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     return out;
   }
 
   // `final`: whether later regions with this product may take it, too.
-  static Algorithm measured(const Context& c, const Gemm& g, const Product& p,
-                            const std::string& key, bool captures, bool& final) {
-    Ladder kept = kept_ladder(key);
-    if (!kept.empty() && p.takes(kept.begin()->second)) return kept.begin()->second;
-    const std::vector<Algorithm> named = p.named(c.name, c.alignment, kMany);
+  static Chosen measured(const Context& c, const Gemm& g, const Sizes& s, const std::string& key,
+                         bool free, bool& final) {
+    const Product products[] = {product(c, g, s, false), product(c, g, s, true)};
+    ProductChoice kept = kept_choice(key, free);
+    if (!kept.ladder.empty() && products[kept.turned].takes(kept.ladder.begin()->second))
+      return {kept.ladder.begin()->second, kept.turned};
+    std::vector<Candidate> all;
+    for (const Algorithm& by : products[0].named(c.name, c.alignment, kMany))
+      all.push_back({&products[0], by});
+    const Algorithm first = all[0].algorithm;
     const Addresses at = addresses(g, c.data);
     final = final && at.residual != at.d;  // timing it would change the result
-    if (named.size() == 1 || !final) return named[0];
+    if (!final) return {first};
+    if (free) add_named(products[1], true, c.name, c.alignment, kMany, all);
+    if (all.size() == 1) return {first};
     check(cudaStreamSynchronize(stream_of(c.device)), "stream");
     const Alone alone(kept_algorithms());
     GraphTimer timer;
-    const int best = fastest(p, at, named, timer, kRounds, kCalls);
-    if (best >= 0) kept_algorithms().write(key, text_of({{1, named[best]}}));
-    return named[std::max(best, 0)];
+    time_all(at, all, timer, kRounds, kCalls);
+    const Candidate* best = fastest(all);
+    if (best == nullptr) return {first};
+    kept_algorithms().write(key, text_of({best->turned, {{1, best->algorithm}}}));
+    return {best->algorithm, best->turned};
   }
 
   std::mutex mutex_;
-  std::map<std::string, Algorithm> known_;
-  std::map<std::string, Ladder> ladders_;
+  std::map<std::string, Chosen> known_;
+  std::map<std::string, ProductChoice> ladders_;
   double spent_ = 0.0;
 };
 

@@ -26,6 +26,12 @@ struct Gemm {
   int least() const { return type == CUDA_R_8F_E4M3 ? 16 : integers() ? 4 : 1; }
 };
 
+// The same with the other order of `b` in memory.
+inline Gemm with_turned_weights(Gemm g) {
+  g.turned_b = !g.turned_b;
+  return g;
+}
+
 // Of a product: `rows` x `sum` times `sum` x `cols`, `batch` times. The steps of `a` and `b` from one
 // matrix to the next count elements, 0 where all of the batch meets the same one.
 struct Sizes {

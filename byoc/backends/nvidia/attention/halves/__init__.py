@@ -1,0 +1,1 @@
+"""Attention of halves by a kernel of our own, for few queries and keys."""

@@ -1,0 +1,230 @@
+"""Transposed convolutions with steps, as one convolution whose results are the phases of pixels.
+
+Convolutions are those of the stub of cuDNN; what arranges weights and pixels are kernels of our
+own, compiled for the host.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from opinfo.byoc.backends.nvidia.cudnn.conv_epilogue import ELEMENTS, source
+from opinfo.byoc.backends.nvidia.cudnn.cudnn import HEADERS
+from opinfo.byoc.backends.nvidia.libraries.source import library_headers
+
+from .nvidia_library import host_kernels, stub_library
+
+Array = np.ndarray[Any, Any]
+PHASED = "4"
+#: relu(transposed convolution + bias + residual). `data`: x, w, bias, residual, y.
+HARNESS = """
+extern "C" void kernels(const char* path) {
+  auto* image = new DLTensor{};
+  image->data = const_cast<char*>(path);
+  constants().push_back(std::make_unique<Constant>(image));
+}
+extern "C" void gradients(float time) {
+  stub::gradient_time = time;
+  stub::fused_time = stub::unnamed_time = time > 0 ? time : 1.0f;
+}
+struct Given {
+  int64_t element, last, constant, alignment, groups, x[4], w[4], y[4], strides[2], padding[2],
+      dilation[2];
+};
+extern "C" int convolve(const Given* g, void* const* data) {
+  const auto all = [](const int64_t* e, int n) { return Extents(e, e + n); };
+  const int64_t channels = g->y[g->last ? 3 : 1];
+  Context c{"conv", 0, static_cast<int>(g->alignment),
+            {all(g->x, 4), all(g->w, 4), {channels}, all(g->y, 4), all(g->y, 4)}, data};
+  Conv v;
+  constexpr cudnnDataType_t types[] = {CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16};
+  v.type = types[g->element];
+  v.kernels = static_cast<int>(g->element);
+  v.last = g->last;
+  v.transposed = true;
+  v.order = g->last ? std::vector<int>{0, 3, 1, 2} : std::vector<int>{0, 1, 2, 3};
+  v.strides = all(g->strides, 2), v.padding = all(g->padding, 2), v.dilation = all(g->dilation, 2);
+  v.groups = g->groups;
+  v.x = c.tensor(0);
+  v.w = g->constant ? Operand{-1, data[1], c.extents[1]} : c.tensor(1);
+  v.bias = c.tensor(2);
+  if (data[3] != nullptr) v.residual = c.tensor(3);
+  v.y = c.tensor(4);
+  v.activation = kRelu;
+  try {
+    const auto kernel = convolution(c, v);
+    for (int k = 0; k < 2; ++k) (*kernel)(data, nullptr);
+  } catch (const opinfo::Error& error) {
+    std::fprintf(stderr, "%s\\n", error.what());
+    return 1;
+  }
+  return 0;
+}
+"""
+
+
+KERNELS = [host_kernels(source(dtype)) for dtype in ELEMENTS]
+
+
+class Given(ctypes.Structure):
+    """What the harness is given."""
+
+    _fields_ = [
+        *((n, ctypes.c_int64) for n in ("element", "last", "constant", "alignment", "groups")),
+        *((name, ctypes.c_int64 * 4) for name in ("x", "w", "y")),
+        *((name, ctypes.c_int64 * 2) for name in ("strides", "padding", "dilation")),
+    ]
+
+
+@dataclass(frozen=True)
+class Case:
+    """Channels in and out, pixels of x, of the window, steps, padding, and more pixels of y."""
+
+    last: bool = True
+    channels: tuple[int, int] = (5, 8)
+    pixels: tuple[int, int] = (5, 4)
+    window: tuple[int, int] = (4, 4)
+    strides: tuple[int, int] = (2, 2)
+    padding: tuple[int, int] = (1, 1)
+    more: tuple[int, int] = (0, 0)
+    residual: bool = False
+    constant: bool = True
+    alignment: int = 256
+    groups: int = 1
+    dilation: tuple[int, int] = (1, 1)
+    dtype: str = "float32"
+
+    @property
+    def result(self) -> tuple[int, int]:
+        """The pixels of y."""
+        a, b = ((n - 1) * s - 2 * p + d * (k - 1) + 1 + m for n, s, p, k, m, d in zip(
+            self.pixels, self.strides, self.padding, self.window, self.more, self.dilation,
+            strict=True))  # fmt: skip
+        return a, b
+
+
+#: A thread has 4 channels of float32, 8 of halves; a tile has 32 pixels and 32 channels.
+CASES = {
+    "4x4 by 2": Case(),
+    "4x4 by 2, first": Case(last=False),
+    "2x2 by 2": Case(window=(2, 2), padding=(0, 0)),
+    "3x3 by 2": Case(window=(3, 3), more=(1, 1), residual=True),
+    "3x3 by 2, no more pixels": Case(window=(3, 3)),
+    "5x5 by 2, odd channels": Case(window=(5, 5), padding=(2, 2), channels=(3, 7)),
+    "steps of 3 and 2": Case(window=(5, 4), strides=(3, 2), padding=(1, 1), more=(1, 0)),
+    "one axis has steps": Case(window=(3, 4), strides=(1, 2), padding=(1, 1)),
+    "wide padding": Case(window=(4, 4), padding=(3, 3)),
+    "small window": Case(window=(1, 2), strides=(2, 3), padding=(0, 0), more=(1, 1)),
+    "many channels, first": Case(last=False, channels=(33, 40), pixels=(5, 7), residual=True),
+    "weights of the call": Case(constant=False),
+    "weights of the call, first": Case(last=False, constant=False),
+    "not aligned": Case(alignment=4),
+    "float16": Case(channels=(8, 16), residual=True, dtype="float16"),
+    "bfloat16, first": Case(last=False, channels=(8, 4), dtype="bfloat16"),
+}
+#: What has no phases.
+OTHERS = {
+    "no steps": Case(window=(3, 3), strides=(1, 1)),
+    "grouped": Case(channels=(4, 8), groups=2),
+    "dilated": Case(dilation=(2, 2)),
+}
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    headers = library_headers("opinfo.byoc.backends.nvidia.cudnn", *HEADERS)
+    return stub_library(tmp_path_factory.mktemp("phases") / "phases.so", headers + HARNESS)
+
+
+@pytest.fixture
+def loaded(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The library in memory of its own, which chooses anew; gradients take long."""
+    monkeypatch.setenv("OPINFO_CACHE", str(tmp_path))
+    monkeypatch.setenv("OPINFO_CUDNN_PLANS", "1")
+    copy = tmp_path / "copy.so"
+    shutil.copy(library, copy)
+    loaded = ctypes.CDLL(str(copy))
+    for path in KERNELS:
+        loaded.kernels(path)
+    loaded.gradients(ctypes.c_float(8))
+    yield loaded
+    loaded.gradients(ctypes.c_float(0))
+
+
+def numbers(case: Case) -> dict[str, Array]:
+    """The tensors of a case, channels first, as numbers of its dtype in float64."""
+    rng = np.random.default_rng(3)
+    inner, outer = case.channels
+    shapes: dict[str, tuple[int, ...]] = {
+        "x": (2, inner, *case.pixels), "w": (inner, outer // case.groups, *case.window),
+        "bias": (outer,)}  # fmt: skip
+    if case.residual:
+        shapes["residual"] = (2, outer, *case.result)
+    return {n: rng.standard_normal(s).astype(ml_dtypes.bfloat16).astype("float64") / 2
+            for n, s in shapes.items()}  # fmt: skip
+
+
+def expected(case: Case, n: dict[str, Array]) -> Array:
+    """In float64: each pixel of x adds a window to y."""
+    (top, left), (rows, columns) = case.padding, case.result
+    reach = [r + 2 * p + 8 for r, p in zip(case.result, case.padding, strict=True)]
+    wide = np.zeros((2, case.channels[1], *reach))
+    for i, j in np.ndindex(*case.window):
+        parts = zip(np.split(n["x"], case.groups, 1),
+                    np.split(n["w"][:, :, i, j], case.groups), strict=True)  # fmt: skip
+        made = np.concatenate([np.einsum("ncyx,co->noyx", a, b) for a, b in parts], 1)
+        y, x = (k * d for k, d in zip((i, j), case.dilation, strict=True))
+        ends = (y + case.strides[0] * case.pixels[0], x + case.strides[1] * case.pixels[1])
+        wide[:, :, y : ends[0] : case.strides[0], x : ends[1] : case.strides[1]] += made
+    y = wide[:, :, top : top + rows, left : left + columns] + n["bias"][:, None, None]
+    return np.asarray(np.maximum(y + n.get("residual", 0), 0))
+
+
+def result(loaded: Any, case: Case) -> Array:
+    """What the library computes, channels first."""
+    dtype = np.dtype(ml_dtypes.bfloat16 if case.dtype == "bfloat16" else case.dtype)
+
+    def stored(a: Array) -> Array:
+        a = np.moveaxis(a, 1, -1) if case.last and a.ndim == 4 else a
+        return np.ascontiguousarray(a).astype(dtype)
+
+    given = {name: stored(a) for name, a in numbers(case).items()}
+    given["y"] = stored(np.full((2, case.channels[1], *case.result), np.nan))
+    names = ("x", "w", "bias", "residual", "y")
+    data = (ctypes.c_void_p * len(names))(
+        *(given[n].ctypes.data if n in given else None for n in names)
+    )
+    four = ctypes.c_int64 * 4
+    two = ctypes.c_int64 * 2
+    options = Given(ELEMENTS[case.dtype], case.last, case.constant, case.alignment, case.groups,
+                    *(four(*given[n].shape) for n in ("x", "w", "y")),
+                    two(*case.strides), two(*case.padding), two(*case.dilation))  # fmt: skip
+    assert loaded.convolve(ctypes.byref(options), data) == 0
+    y = given["y"].astype("float64")
+    return np.moveaxis(y, -1, 1) if case.last else y
+
+
+@pytest.mark.parametrize("name", [*CASES, *OTHERS])
+def test_phases_compute_a_transposed_convolution(name: str, loaded: Any, tmp_path: Path) -> None:
+    case = {**CASES, **OTHERS}[name]
+    found, wanted = result(loaded, case), expected(case, numbers(case))
+    (record,) = (tmp_path / "cudnn").iterdir()
+    assert (record.read_text().splitlines()[1].split()[0] == PHASED) == (name in CASES)
+    tolerance = {"float32": 2e-6, "float16": 2e-3, "bfloat16": 1.6e-2}[case.dtype]
+    assert np.abs(found - wanted).max() <= tolerance * np.abs(wanted).max()
+
+
+def test_another_form_is_taken_where_it_is_faster(loaded: Any, tmp_path: Path) -> None:
+    loaded.gradients(ctypes.c_float(0.5))
+    result(loaded, CASES["float16"])
+    (record,) = (tmp_path / "cudnn").iterdir()
+    assert record.read_text().splitlines()[1].split()[0] != PHASED
