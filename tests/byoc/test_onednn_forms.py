@@ -105,7 +105,7 @@ def test_every_form_computes_what_tvm_computes(monkeypatch: pytest.MonkeyPatch) 
     left: dict[str, list[str]] = {}
     had: list[str] = []
 
-    def each(jobs: Iterable[str]) -> list[str]:
+    def each(jobs: Iterable[str], _: object) -> list[str]:
         for job in (jobs := list(jobs)):
             if job not in left:
                 left[job] = _forms(job)
@@ -194,7 +194,7 @@ def test_the_choice_is_kept_and_checked(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("OPINFO_CACHE", str(tmp_path))
     asked: list[str] = []
 
-    def times(job: str) -> tuple[FormTime, ...]:
+    def times(job: str, named: object) -> tuple[FormTime, ...]:
         asked.append(job)
         return _time("", 100), _time("swapped", 50)
 
@@ -227,7 +227,7 @@ def test_words_that_say_more_than_a_form_are_not_read(
     words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPINFO_CACHE", str(tmp_path))
-    monkeypatch.setattr(measured_forms, "form_times", lambda job: ())
+    monkeypatch.setattr(measured_forms, "form_times", lambda job, named: ())
     file = measured_forms._file()
     file.parent.mkdir(mode=0o700)
     kept = dict.fromkeys([measured_forms._digest("a")], words)
