@@ -197,10 +197,14 @@ std::vector<std::pair<std::string, std::string>> named(const Job& job) {
   return out;
 }
 
-// Whether a candidate is the kernel by default once more: only packed weights may differ.
+// Whether one of two candidates is the other one once more: both are direct, or by default, and no
+// operand is brought to another layout by one of them only.
 bool same(const Candidate& one, const Candidate& two) {
+  const auto direct = [](const Candidate& c) {
+    return c.form.empty() || c.form == "straight" || c.form == "packed";
+  };
   const auto &steps = one.kernel.steps(), &others = two.kernel.steps();
-  return (one.form == "straight" || one.form == "packed") && steps.size() == others.size() &&
+  return direct(one) && direct(two) && steps.size() == others.size() &&
          std::equal(steps.begin(), steps.end(), others.begin(), [](const Step& a, const Step& b) {
            return a.implementation() == b.implementation();
          });
@@ -233,44 +237,48 @@ std::vector<Candidate> candidates(const Job& job, const Tensors& tensors, const 
     try {
       keep(fixed);
       Candidate c{form, name, kernel_of(whole.c_str(), job.tensors)};
-      if (job.budget == 0 || !same(c, out[0])) out.push_back(std::move(c));
+      const bool known = std::any_of(out.begin(), out.end(),
+                                     [&](const Candidate& other) { return same(c, other); });
+      if (job.budget == 0 || !known) out.push_back(std::move(c));
     } catch (const std::exception&) {
     }
   }
   return out;
 }
 
-// What takes so many times as long as the best is not called again: after the first call, which
-// also touches memory for the first time; after further ones; and after these if calls are long.
+// What takes so many times as long as the best is not called again: after its first call, which
+// also touches memory for the first time, and after further ones; and this if calls are long.
 constexpr double kCold = 2, kHopeless = 1.5, kClose = 1.15;
-// Microseconds from which on two calls differ by less than that.
+// Microseconds of a long call: two of these differ by less than the last factor.
 constexpr double kSteady = 1000;
 // The largest difference of a result that is right.
 constexpr double kRight = 2e-5;
 
-// Times candidates, the likely ones in turn: twice, and again until the budget is spent.
+// Times candidates that `is_short` has called the first of, the likely ones in turn: twice, and
+// again until the budget is spent. The last ones come first, as they are often the fastest.
 void race(std::vector<Candidate>& all, const Tensors& tensors, double budget) {
-  double best = 1e12;
+  Candidate& first = all[0];
+  const std::vector<float> expected = result(first.kernel, tensors, &first.microseconds);
+  double best = first.microseconds;
   const auto timed = [&](Candidate& c) {
     c.microseconds = std::min(c.microseconds, once(c.kernel, tensors));
-    if (c.difference <= kRight) best = std::min(best, c.microseconds);
+    best = std::min(best, c.microseconds);
   };
-  const std::vector<float> expected = result(all[0].kernel, tensors, &all[0].microseconds);
-  timed(all[0]);
-  for (size_t k = 1; k < all.size(); ++k) try {
+  const auto likely = [&](const Candidate& c, double factor) {
+    return c.difference <= kRight && c.microseconds < factor * best;
+  };
+  for (size_t k = all.size(); k-- > 1;) try {
       Candidate& c = all[k];
       c.difference = difference(expected, result(c.kernel, tensors, &c.microseconds));
-      if (c.difference <= kRight && c.microseconds < kCold * best) timed(c);
+      if (c.difference <= kRight) best = std::min(best, c.microseconds);
+      if (likely(c, best < kSteady ? kCold : kHopeless)) timed(c);
     } catch (const std::exception&) {  // a primitive that cannot be executed, as some have bugs
       all[k].difference = 1;
     }
   const double until = seconds() + budget;
   for (int k = 0; k < 2 || (seconds() < until && k < 100); ++k)
-    for (Candidate& c : all) {
-      const double near = best < kSteady ? kHopeless : kClose;
-      const bool likely = c.difference <= kRight && c.microseconds < near * best;
-      if (&c == &all[0] || likely) timed(c);
-    }
+    for (Candidate& c : all)
+      if (&c == &first || likely(c, best < kSteady ? kHopeless : kClose)) timed(c);
 }
 
 std::string raced(const Job& job, const Tensors& tensors, const Tensors& fixed) {
