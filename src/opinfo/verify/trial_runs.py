@@ -41,8 +41,9 @@ Call = Callable[[], object]
 Clock = Callable[[], float]
 #: Number of timed runs; after so many seconds, the least number.
 RUNS, SECONDS, FEWEST = 9, 2.0, 3
-#: What takes so many times as long as the fastest is not called again: it cannot win.
-SLOW = 1.5
+#: What takes so many times as long as the fastest is not called again: it cannot win. The second
+#: number is for two or more CPU times, of which the least differ by less.
+SLOW, CLOSE = 1.5, 1.1
 #: Seconds before each run: threads of the library that ran before spin on the cores for a while.
 PAUSE = 0.05
 #: The most seconds to load a library, of CPU time or of idling.
@@ -202,16 +203,17 @@ def flat(result: Any) -> list[Any]:
 def _times(calls: Sequence[Call | None], clock: Clock) -> list[list[float]]:
     """Return the milliseconds of each call by a clock, in turns.
 
-    One run says which calls are slow if the clock is that of CPU time; others need the fewest runs,
+    One run says which calls are slow if the clock is that of CPU time. Others need the fewest runs,
     as other processes lengthen some.
     """
     times: list[list[float]] = [[] for _ in calls]
     end = perf_counter() + SECONDS
-    enough = 1 if clock is process_time else FEWEST
+    alone = clock is process_time
     for run in range(RUNS):
-        best = min((min(measured) for measured in times if measured), default=inf)
+        slow = inf if run < (1 if alone else FEWEST) else CLOSE if alone and run > 1 else SLOW
+        limit = slow * min((min(measured) for measured in times if measured), default=inf)
         for call, measured in zip(calls, times, strict=True):
-            if call is not None and (run < enough or min(measured) < SLOW * best):
+            if call is not None and min(measured, default=0.0) <= limit:
                 sleep(PAUSE)
                 measured.append(1e3 * seconds_of(call, clock))
         if run + 1 >= FEWEST and perf_counter() > end:
