@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, TypeVar
 
 from tvm import relax
 from tvm_ffi import structural_equal
@@ -47,17 +47,11 @@ Mode = Literal["graph", "region", "tir"]
 ROUNDS = 20
 
 Form = TypeVar("Form", Rewritten, Unproved)
+Write = Callable[[Any, Sequence[Layout | None], LoopOrder], Form | Refusal]
+"""Writes a PrimFunc over buffers in layouts."""
 
 FormIn = Callable[[Any, Sequence[Layout | None], bool], Rewritten | Unproved | ParamAlias | Refusal]
 """Returns a PrimFunc's form in layouts; the last argument says whether its result shares memory."""
-
-
-class Write(Protocol[Form]):
-    """Writes a PrimFunc over buffers in other layouts."""
-
-    def __call__(
-        self, func: Any, layouts: Sequence[Layout | None], loop_order: LoopOrder
-    ) -> Form | Refusal: ...
 
 
 class _Forbidden:

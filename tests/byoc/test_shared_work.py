@@ -139,8 +139,8 @@ def test_layouts_without_a_proof_are_forbidden_before_the_plan_is_chosen_again(
 
 def test_only_the_forms_of_a_plan_are_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     mod = prepare.prepare(nets.net(_between, SHAPE, legal=False))
-    written, proved = Counter(rewrite.write_candidate), Counter(rewrite._proved)
-    monkeypatch.setattr(rewrite, "write_candidate", written)
+    written, proved = Counter(rewrite._candidates), Counter(rewrite._proved)
+    monkeypatch.setattr(rewrite, "_candidates", written)
     monkeypatch.setattr(rewrite, "_proved", proved)
     wants = {"relax.nn.conv2d": ("NHWC", "OHWI")}
     idle = Backend("idle", (Pattern("exp", one("relax.exp")),), convert, wants=wants)
