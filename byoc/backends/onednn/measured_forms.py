@@ -25,7 +25,7 @@ from ...process import trust
 from .implementation_probe import ask, program_key
 from .locate import available
 
-#: Seconds of calls to measure for each region, after at least four calls of each candidate.
+#: Seconds of calls to measure for each region, after at least two of each candidate that may win.
 SECONDS = 0.02
 #: A form is worth choosing if it takes at most this part of the time by default.
 WORTH = 0.95
