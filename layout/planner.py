@@ -1,15 +1,20 @@
 """Plan a function so that each PrimFunc has a proved form in its layouts.
 
 decide → a PrimFunc has no proved form → that alternative is forbidden → decide → …
+
+Where backends choose too, they match the forms of all alternatives. These are written, and those of
+the plan are proved. If a proof fails, or takes another form than the one that was matched, all are
+proved, and the plan is decided again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from tvm import relax
+from tvm_ffi import structural_equal
 
 from ..analysis.results.op_info import OpInfo, Refusal
 from ..analysis.support.progress import stage
@@ -19,7 +24,8 @@ from .alternatives.operator_forms import ProductForm
 from .apply.conversion import layouts_of
 from .graph.relax_graph import Graph, Op, graph
 from .model.layout import Layout
-from .rewrite.rewrite import ParamAlias, Rewritten
+from .rewrite.candidate_rewrite import LoopOrder
+from .rewrite.rewrite import ParamAlias, Rewritten, Unproved
 from .search.decide import (
     Cost,
     Extend,
@@ -39,6 +45,13 @@ Mode = Literal["graph", "region", "tir"]
 
 #: Plans that are tried before all layouts are left unchanged.
 ROUNDS = 20
+
+Form = TypeVar("Form", Rewritten, Unproved)
+Write = Callable[[Any, Sequence[Layout | None], LoopOrder], Form | Refusal]
+"""Writes a PrimFunc over buffers in layouts."""
+
+FormIn = Callable[[Any, Sequence[Layout | None], bool], Rewritten | Unproved | ParamAlias | Refusal]
+"""Returns a PrimFunc's form in layouts; the last argument says whether its result shares memory."""
 
 
 class _Forbidden:
@@ -69,8 +82,10 @@ class Planner:
         self.cost, self.pins, self.seconds = cost, Pins(mod, pins), seconds
         self.spec_by_op: dict[Op, OpSpec] = {}
         self.forms: dict[Any, Rewritten | ParamAlias | Refusal] = {}
+        self.likely: dict[Any, Unproved | ParamAlias | Refusal] = {}
         self.analyse, self.rewriter = specs.proofs.analyse, specs.proofs.rewriter
         self.direct = specs.proofs.direct
+        self.unexpected = 0  # the proofs that took another form than the likely one
 
     def plan_module(self) -> dict[Any, tuple[Graph, Plan]]:
         """The plan of each Relax function. Raises ``ValueError`` for pins that do not fit."""
@@ -95,8 +110,8 @@ class Planner:
         pins = self.pins.of(gvar, function)
         choices = space(function, specs, pins, {}, self.mode != "tir")
         forbidden = _Forbidden(specs)
-        if extend is not None:  # it proves all alternatives anyway
-            for op, alternative, reason in self.unproved(function, choices):
+        if extend is not None:  # it reads all forms, of which only those of the plan are proved
+            for op, alternative, reason in self.formless(function, choices, self.likely_form):
                 forbidden.add(op, alternative, reason)
             choices = narrowed(choices, forbidden.by_op(function.ops))
         bound = 0.0
@@ -105,10 +120,12 @@ class Planner:
                 plan = cheapest(choices, self.cost, self.seconds, extend)
             except NoSolution:
                 break
-            bound = plan.solution.bound
+            bound, unexpected = plan.solution.bound, self.unexpected
             refused = self.refused(function, plan)
-            if not refused:
+            if not refused and self.unexpected == unexpected:
                 return function, replace(plan, refusals=forbidden.reasons)
+            if extend is not None:  # it takes long: the next plan should be the last one
+                refused += self.formless(function, choices, self.proved_form)
             for op, alternative, reason in refused:
                 forbidden.add(op, alternative, reason)
             choices = narrowed(choices, forbidden.by_op(function.ops))
@@ -118,15 +135,17 @@ class Planner:
         solution = replace(plan.solution, status=status, bound=min(bound, plan.solution.bound))
         return function, replace(plan, solution=solution, refusals=forbidden.reasons)
 
-    def unproved(self, function: Graph, choices: Space) -> list[tuple[Op, Alternative, str]]:
-        """The alternatives, in one layout for each operand, that have no proved form.
+    def formless(
+        self, function: Graph, choices: Space, form_in: FormIn
+    ) -> list[tuple[Op, Alternative, str]]:
+        """The alternatives, in one layout for each operand, that have no form.
 
         Left out are those that another op with the same spec has, as it shares its memory.
         """
         reasons: dict[tuple[int, Alternative], tuple[Op, str]] = {}
-        proved: set[tuple[int, Alternative]] = set()
+        written: set[tuple[int, Alternative]] = set()
         for k, (op, alternatives) in enumerate(choices.alternatives.items()):
-            stage("proving layouts", k, len(choices.alternatives))
+            stage("writing forms", k, len(choices.alternatives))
             spec = self.spec_by_op[op]
             if spec.replacement is not None:
                 continue
@@ -134,13 +153,13 @@ class Planner:
                 layouts = layouts_in(op, alternative, spec)
                 if layouts is None or not any(layouts_of(layouts)) or alternative.why == GIVEN:
                     continue
-                form = self.proved_form(op.func, layouts_of(layouts), function.shares(op))
+                form = form_in(op.func, layouts_of(layouts), function.shares(op))
                 if isinstance(form, Refusal):
                     reasons[id(spec), alternative] = op, form.reason
                 else:
-                    proved.add((id(spec), alternative))
+                    written.add((id(spec), alternative))
         return [(op, place[1], reason) for place, (op, reason) in reasons.items()
-                if place not in proved]  # fmt: skip
+                if place not in written]  # fmt: skip
 
     def refused(self, function: Graph, plan: Plan) -> list[tuple[Op, Alternative, str]]:
         """The ops without a proved form in their planned layouts, with the reasons."""
@@ -158,23 +177,46 @@ class Planner:
                 out.append((op, alternative, form.reason))
         return out
 
+    def likely_form(
+        self, func: Any, layouts: Sequence[Layout | None], shares: bool
+    ) -> Rewritten | Unproved | ParamAlias | Refusal:
+        """The proved form, or before it is proved the form that the proof begins with.
+
+        Most alternatives are never part of a plan, so nothing is proved here.
+        """
+        key = (func.__chandle__(), tuple(layouts), shares)
+        if key in self.forms:
+            return self.forms[key]
+        if key not in self.likely:
+            self.likely[key] = self.form(func, layouts, shares, self.rewriter.unproved)
+        return self.likely[key]
+
     def proved_form(
         self, func: Any, layouts: Sequence[Layout | None], shares: bool
     ) -> Rewritten | ParamAlias | Refusal:
         """The proved form, or `ParamAlias` if the result may be the operand's memory."""
         key = (func.__chandle__(), tuple(layouts), shares)
         if key not in self.forms:
-            named = self.specs.spec_of(func).named
-            same = self.rewriter.aliased_param(func, layouts) if shares and not named else None
-            if same is not None:
-                return self.forms.setdefault(key, ParamAlias(same))
-            form = self.rewriter(func, layouts, "tiled" if named else "layout")
-            if self.mode != "tir" and not isinstance(form, Refusal) and form.identity is None:
-                form = self.operator(func, form)
-            self.forms[key] = form
+            form = self.forms[key] = self.form(func, layouts, shares, self.rewriter)
+            likely = self.likely.pop(key, None)
+            if isinstance(likely, Unproved) and isinstance(form, Rewritten):
+                self.unexpected += not structural_equal(likely.func, form.func)
         return self.forms[key]
 
-    def operator(self, func: Any, new: Rewritten) -> Rewritten | Refusal:
+    def form(
+        self, func: Any, layouts: Sequence[Layout | None], shares: bool, write: Write[Form]
+    ) -> Form | ParamAlias | Refusal:
+        """The form that ``write`` finds, unless the result may be the operand's memory."""
+        named = self.specs.spec_of(func).named
+        same = self.rewriter.aliased_param(func, layouts) if shares and not named else None
+        if same is not None:
+            return ParamAlias(same)
+        form = write(func, layouts, "tiled" if named else "layout")
+        if self.mode != "tir" and not isinstance(form, Refusal) and form.identity is None:
+            return self.operator(func, form)
+        return form
+
+    def operator(self, func: Any, new: Form) -> Form | Refusal:
         """The form if it is the same operator, and its attributes name the layouts.
 
         In region mode, they must name the order of its axes: no layout splits an axis.

@@ -109,6 +109,21 @@ def test_other_processes_do_not_lengthen_calls_of_one_thread(
     assert (seconds_of(lambda: time.sleep(0.03), clock) > 0.02) == (threads == 2)
 
 
+@pytest.mark.parametrize("clock, runs", [(time.process_time, (9, 9, 2, 1)),
+                                         (time.perf_counter, (9, 9, 9, 3))])  # fmt: skip
+def test_what_cannot_win_is_not_called_again(
+    clock: Any, runs: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A CPU time or two are enough to know; other processes lengthen times of the wall's clock."""
+    monkeypatch.setattr(trial_runs, "PAUSE", 0.0)
+    monkeypatch.setattr(trial_runs, "seconds_of", lambda call, _: call())
+    seconds = [1.0, 1.05, 1.4, 1.6]
+    calls = [None, *(lambda s=s: s for s in seconds)]
+    none, *times = trial_runs._times(calls, clock)
+    assert none == [] and [each[0] for each in times] == [1e3 * s for s in seconds]
+    assert tuple(map(len, times)) == runs
+
+
 def test_a_part_that_is_interrupted_does_not_count() -> None:
     """Every tenth call takes 20 times as long: the mean would be 2.9 times the others."""
     now = [0.0]

@@ -60,13 +60,13 @@ class Variants:
                 self.add(op, alternative)
 
     def add(self, op: Op, alternative: Alternative) -> None:
-        """Add the variant of an op in an alternative, if its PrimFunc is proved there."""
+        """Add the variant of an op in an alternative, if its PrimFunc has a form there."""
         layouts = layouts_in(op, alternative, self.space.specs[op])
         if layouts is None:
             return
         func, shares = op.func, self.space.graph.shares(op)
         if any(layouts_of(layouts)):
-            new = self.planner.proved_form(op.func, layouts_of(layouts), shares)
+            new = self.planner.likely_form(op.func, layouts_of(layouts), shares)
             if isinstance(new, ParamAlias):
                 self.idle.add(op)
                 self.aliases.add((op, alternative))

@@ -7,9 +7,11 @@ After:  out[n, h, w, c] = Σ pad[n, h + y, w + x, r] * w[c, y, x, r]     NHWC, O
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import tee
 from typing import Any
 
 from tvm import tirx
@@ -48,6 +50,14 @@ class Rewritten:
 
 
 @dataclass(frozen=True)
+class Unproved:
+    """``func`` should compute the same over buffers in other layouts; ``identity`` as above."""
+
+    func: Any
+    identity: int | None = None
+
+
+@dataclass(frozen=True)
 class ParamAlias:
     """A call is not needed: the result is the memory of parameter ``identity``."""
 
@@ -79,13 +89,36 @@ class Rewriter:
     ) -> Rewritten | Refusal:
         full = _checked(func, layouts)
         cache = self._caches(func)
-        key = full, tuple(x and x.pad_value for x in full), loop_order
+        key = _key(full, loop_order)
         if key not in cache.results:
             cache.results[key] = _rewritten(cache, full, loop_order)
         result = cache.results[key]
         if isinstance(result, Refusal):
             return result
         return replace(result, func=_with_attributes(result.func, func))
+
+    def unproved(
+        self, func: Any, layouts: Sequence[Layout | None], loop_order: LoopOrder = "layout"
+    ) -> Unproved | Refusal:
+        """The proved form, or before there is one what is to be proved first.
+
+        Returns:
+            The form; a refusal if none can be written, or each was refused by its proof.
+        """
+        full = _checked(func, layouts)
+        cache = self._caches(func)
+        known = cache.results.get(_key(full, loop_order))
+        if isinstance(known, Refusal):
+            return known
+        if known is not None:
+            return Unproved(_with_attributes(known.func, func), known.identity)
+        reasons: dict[str, None] = {}
+        for candidate in cache.candidates(full, loop_order):
+            if not isinstance(candidate, Refusal):
+                new = _with_attributes(candidate.func, func)
+                return Unproved(new, copied_param(candidate.func))
+            reasons[candidate.reason] = None
+        return Refusal("; ".join(reasons))
 
     def aliased_param(self, func: Any, layouts: Sequence[Layout | None]) -> int | None:
         """The parameter whose memory the result equals, bit for bit, in these layouts.
@@ -106,6 +139,16 @@ class _FuncCache:
         self.func, self.form = func, form
         self.results: dict[Any, Rewritten | Refusal] = {}
         self.aliased_params: dict[Layouts, int | None] = {}
+        self._candidates: dict[Hashable, Iterator[CandidateRewrite | Refusal]] = {}
+
+    def candidates(
+        self, layouts: Layouts, loop_order: LoopOrder
+    ) -> Iterator[CandidateRewrite | Refusal]:
+        """The candidates in these layouts, best first, each written once it is needed."""
+        key = _key(layouts, loop_order)
+        if key not in self._candidates:
+            (self._candidates[key],) = tee(_candidates(self, layouts, loop_order), 1)
+        return copy(self._candidates[key])  # it starts at the first one, and shares what is written
 
     @cached_property
     def lifted(self) -> LiftedFunction | Refusal:
@@ -159,12 +202,14 @@ def _representable(dtype: str, value: float) -> bool:
     return bool(low <= value < high)
 
 
+def _key(layouts: Layouts, loop_order: LoopOrder) -> Hashable:
+    """What a form depends on besides its PrimFunc: equal layouts may differ in pad values."""
+    return layouts, tuple(x and x.pad_value for x in layouts), loop_order
+
+
 def _rewritten(cache: _FuncCache, layouts: Layouts, loop_order: LoopOrder) -> Rewritten | Refusal:
-    if any(_strided(p) for p, x in zip(items(cache.func.params), layouts, strict=True)
-           if x is not None and not x.is_identity):  # fmt: skip
-        return Refusal("a buffer that changes its layout has strides or an offset")
     reasons: dict[str, None] = {}
-    for candidate in _candidates(cache, layouts, loop_order):
+    for candidate in cache.candidates(layouts, loop_order):
         if isinstance(candidate, Refusal):
             reasons[candidate.reason] = None
             continue
@@ -224,6 +269,10 @@ def _candidates(
     cache: _FuncCache, layouts: Layouts, loop_order: LoopOrder
 ) -> Iterator[CandidateRewrite | Refusal]:
     """The candidates to try, best first; a refusal where one cannot be written."""
+    if any(_strided(p) for p, x in zip(items(cache.func.params), layouts, strict=True)
+           if x is not None and not x.is_identity):  # fmt: skip
+        yield Refusal("a buffer that changes its layout has strides or an offset")
+        return
     orders: tuple[LoopOrder, ...] = ("tiled", "layout", "given")
     for order in orders[orders.index(loop_order) :]:
         try:

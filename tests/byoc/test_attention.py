@@ -92,7 +92,7 @@ def _error(found: Array, expected: Array) -> float:
 def test_one_region_is_as_exact_as_separate_operators(
     monkeypatch: pytest.MonkeyPatch, separate: list[tuple[Array, float]], form: str
 ) -> None:
-    monkeypatch.setattr(CONVERT, "chosen_forms", lambda jobs: [form for _ in jobs])
+    monkeypatch.setattr(CONVERT, "chosen_forms", lambda jobs, _: [form for _ in jobs])
     found = _results(ONLY, [x for c in CASES.values() for x in c.inputs()], len(CASES))
     for name, one, (expected, error) in zip(CASES, found, separate, strict=True):
         assert _error(one, expected) <= 2 * max(error, 2.0**-23), name

@@ -105,7 +105,7 @@ def test_every_form_computes_what_tvm_computes(monkeypatch: pytest.MonkeyPatch) 
     left: dict[str, list[str]] = {}
     had: list[str] = []
 
-    def each(jobs: Iterable[str]) -> list[str]:
+    def each(jobs: Iterable[str], _: object) -> list[str]:
         for job in (jobs := list(jobs)):
             if job not in left:
                 left[job] = _forms(job)
@@ -143,6 +143,12 @@ def test_candidates_give_the_same_numbers() -> None:
     times = form_times(str(job_of(region)), 0.001)
     assert times[0].form == "" and len(times) > 1
     assert all(t.difference < measured_forms.CLOSE and t.microseconds > 0 for t in times)
+    direct = [t.steps for t in times if t.form in ("", "straight", "packed")]
+    assert len(set(direct)) == len(direct)  # none is raced twice
+    some = [t.words for t in times if t.form.startswith("winograd")]
+    again = form_times(str(job_of(region)), 0.001, some)
+    assert [t.words for t in again] == ["", *some] and len(some) > 1
+    assert [t.words for t in form_times(str(job_of(region)), 0.001, [])] == [""]
 
 
 def test_reference_code_is_known_as_such() -> None:
@@ -194,7 +200,7 @@ def test_the_choice_is_kept_and_checked(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("OPINFO_CACHE", str(tmp_path))
     asked: list[str] = []
 
-    def times(job: str) -> tuple[FormTime, ...]:
+    def times(job: str, named: object) -> tuple[FormTime, ...]:
         asked.append(job)
         return _time("", 100), _time("swapped", 50)
 
@@ -207,6 +213,25 @@ def test_the_choice_is_kept_and_checked(tmp_path: Path, monkeypatch: pytest.Monk
     kept["forms"] = dict.fromkeys(kept["forms"], 'form swapped implementation 1 jit"); abort(); ("')
     file.write_text(json.dumps(kept))
     assert chosen_forms(["a"]) == [words] and asked == ["a", "b", "a"]
+
+
+def test_what_follows_an_operator_is_raced_in_its_near_forms(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPINFO_CACHE", str(tmp_path))
+    monkeypatch.setattr(measured_forms, "_near", {})
+    asked: list[tuple[str, Any]] = []
+
+    def times(job: str, named: Any) -> tuple[FormTime, ...]:
+        asked.append((job, named))
+        return (_time("", 100), _time("straight", 63), _time("swapped", 50), _time("rows", 60),
+                _time("layer", 40, 1e-3))  # fmt: skip
+
+    monkeypatch.setattr(measured_forms, "form_times", times)
+    swapped, rows = (f"form {form} implementation 1 jit:avx2" for form in ("swapped", "rows"))
+    chosen_forms(["alone", None])
+    assert chosen_forms(["with relu", None, "other"], ["alone", None, "other"])[0] == swapped
+    assert asked == [("alone", None), ("other", None), ("with relu", (swapped, rows))]
 
 
 #: Words that are well formed, and go on as a recipe: another operation, or another tensor.
@@ -227,7 +252,7 @@ def test_words_that_say_more_than_a_form_are_not_read(
     words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPINFO_CACHE", str(tmp_path))
-    monkeypatch.setattr(measured_forms, "form_times", lambda job: ())
+    monkeypatch.setattr(measured_forms, "form_times", lambda job, named: ())
     file = measured_forms._file()
     file.parent.mkdir(mode=0o700)
     kept = dict.fromkeys([measured_forms._digest("a")], words)
@@ -266,6 +291,7 @@ def test_only_files_that_others_cannot_write_are_read(
 
 def test_the_forms_are_those_of_the_program() -> None:
     text = Path(measured_forms.__file__).with_name("cpp").joinpath("probe.cpp").read_text()
+    assert f"kRight = {measured_forms.CLOSE:g}" in text.replace("2e-5", "2e-05")
     listed = re.search(r"for \(const char\* form :\s*\{([^}]*)\}", text)
     assert listed and tuple(re.findall(r'"(\w+)"', listed[1])) == measured_forms.FORMS
 

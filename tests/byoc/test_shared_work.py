@@ -114,7 +114,7 @@ def _between(emit: Any, rng: Any, x: Any) -> Any:
     return emit(relax.op.nn.conv2d(y, const(rng, 4, 4, 3, 3), padding=1))
 
 
-def test_layouts_without_a_proof_are_forbidden_before_a_plan_is_chosen(
+def test_layouts_without_a_proof_are_forbidden_before_the_plan_is_chosen_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     mod = prepare.prepare(nets.net(_between, SHAPE, legal=False))
@@ -131,7 +131,41 @@ def test_layouts_without_a_proof_are_forbidden_before_a_plan_is_chosen(
     monkeypatch.setattr(planner.Planner, "proved_form", unless_relu)
     taking = Backend("taking", (Pattern("exp", one("relax.exp")),), convert)
     done = dispatch(mod, [taking], layouts="best", desired={"nn.conv2d": ["NHWC", "OHWI"]})
-    assert refused and len(solved.calls) == 1
+    assert refused and len(solved.calls) == 2
     ((first, relu, second),) = done.plan.layouts.values()
     assert set(relu) == {None}
     assert first == second and first[0] == NHWC
+
+
+def test_only_the_forms_of_a_plan_are_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+    mod = prepare.prepare(nets.net(_between, SHAPE, legal=False))
+    written, proved = Counter(rewrite._candidates), Counter(rewrite._proved)
+    monkeypatch.setattr(rewrite, "_candidates", written)
+    monkeypatch.setattr(rewrite, "_proved", proved)
+    wants = {"relax.nn.conv2d": ("NHWC", "OHWI")}
+    idle = Backend("idle", (Pattern("exp", one("relax.exp")),), convert, wants=wants)
+    dispatch(mod, [idle], layouts="best")
+    assert len(written.calls) >= 2 and not proved.calls  # it takes nothing, so all stay unchanged
+    taking = Backend("taking", (Pattern("conv", one("relax.nn.conv2d")),), convert, wants=wants)
+    dispatch(mod, [taking], layouts="best", desired={"nn.conv2d": ["NHWC", "OHWI"]})
+    assert len(proved.calls) == 2  # of both convolutions, which are equal, and of relu
+
+
+def test_a_plan_is_chosen_again_if_a_proof_takes_another_form(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mod = prepare.prepare(nets.net(_between, SHAPE, legal=False))
+    solved, proof, firsts = Counter(cheapest), rewrite._proved, set[Any]()
+
+    def unless_first(cache: Any, candidate: Any, layouts: Any) -> Any:
+        if (cache, layouts) not in firsts:
+            firsts.add((cache, layouts))
+            return Refusal("no proof")
+        return proof(cache, candidate, layouts)
+
+    monkeypatch.setattr(planner, "cheapest", solved)
+    monkeypatch.setattr(rewrite, "_proved", unless_first)
+    taking = Backend("taking", (Pattern("exp", one("relax.exp")),), convert)
+    done = dispatch(mod, [taking], layouts="best", desired={"nn.conv2d": ["NHWC", "OHWI"]})
+    assert len(firsts) >= 2 and len(solved.calls) == 2
+    assert all(found[0] == NHWC for found in next(iter(done.plan.layouts.values())))

@@ -178,7 +178,7 @@ def test_tiles_compute_what_tvm_computes(monkeypatch: pytest.MonkeyPatch) -> Non
     """In blocks of a thread each (``many tiles``), and in blocks that threads share."""
     seen: list[str] = []
 
-    def each(jobs: Iterable[str]) -> list[str]:
+    def each(jobs: Iterable[str], _: object) -> list[str]:
         forms = []
         for job in jobs:
             has = _winograd(job) == list(FORMS)
@@ -210,7 +210,7 @@ def test_sums_that_are_not_finite_are_those_of_a_direct_convolution(
     machines = []
     for form in ("straight", *FORMS):
         words = f"only {form}"
-        monkeypatch.setattr(CONVERT, "chosen_forms", lambda jobs, w=words: [w for _ in jobs])
+        monkeypatch.setattr(CONVERT, "chosen_forms", lambda jobs, _, w=words: [w for _ in jobs])
         machines.append(compile_module(mod, ["onednn"], plan=False).machine())
     rng = np.random.default_rng(2)
     inputs = [rng.standard_normal(s).astype("float32") for s in case.inputs]
@@ -229,7 +229,7 @@ def test_sums_that_are_not_finite_are_those_of_a_direct_convolution(
 def test_an_infinite_pixel_is_infinite_only_in_its_windows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(CONVERT, "chosen_forms", lambda jobs: ["only winograd4" for _ in jobs])
+    monkeypatch.setattr(CONVERT, "chosen_forms", lambda jobs, _: ["only winograd4" for _ in jobs])
     case = Conv((1, 40, 16), (16, 3, 16), {"padding": 1})
     machine = compile_module(nets.net(case.build, *case.inputs, legal=False), ["onednn"],
                              plan=False).machine()  # fmt: skip

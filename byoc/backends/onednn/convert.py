@@ -9,6 +9,7 @@ from ...backend.region import Region
 from ..common.region_source import Constants
 from .implementation_probe import job_of, of_one_batch
 from .measured_forms import chosen_forms
+from .raced_kernel import anchor_job
 from .recipes.converters import has_own_loops, recipe_of
 from .recipes.source import OneDnnFunction, function, start
 from .runtime_object import shared_text
@@ -23,7 +24,7 @@ def convert(regions: Sequence[Region]) -> Code:
     """
     constants = Constants()
     functions, rounds, own = [], [], False
-    forms = chosen_forms([job_of(of_one_batch(r)) for r in regions])
+    forms = chosen_forms([job_of(of_one_batch(r)) for r in regions], map(anchor_job, regions))
     for region, form in zip(regions, forms, strict=True):
         frame = OneDnnFunction(region, constants)
         recipe = recipe_of(frame).text

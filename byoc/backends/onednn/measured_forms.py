@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,10 +25,13 @@ from ...process import trust
 from .implementation_probe import ask, program_key
 from .locate import available
 
-#: Seconds of calls to measure for each region, after at least four calls of each candidate.
+#: Seconds of calls to measure for each region, after at least two of each candidate that may win.
 SECONDS = 0.02
 #: A form is worth choosing if it takes at most this part of the time by default.
 WORTH = 0.95
+#: What follows an operator changes little: of its forms, those that take more than this much longer
+#: than the fastest are not raced again in a region that begins with it.
+NEAR = 1.25
 #: The largest difference of results, as a part of the largest element; rounding stays far below.
 CLOSE = 2e-5
 #: Variables that limit the instruction sets of oneDNN.
@@ -92,17 +95,24 @@ def is_form(words: str) -> bool:
     return False
 
 
-def form_times(job: str, seconds: float = SECONDS) -> tuple[FormTime, ...]:
+def form_times(
+    job: str, seconds: float = SECONDS, named: Sequence[str] | None = None
+) -> tuple[FormTime, ...]:
     """The candidates of a region, that by default first; empty if they cannot be measured.
 
     Args:
         job: The region, see `implementation_probe.job_of`.
         seconds: The CPU time to spend on calls of the likely candidates.
+        named: The candidates besides that by default, in words; by default all.
 
     Raises:
         RefusedForms: oneDNN has no primitive for the region, so its code would not load.
     """
-    answer = ask(f"race {seconds:g} {job}") or {}
+    mode = f"race {seconds:g}"
+    if named is not None:
+        pairs = [words.replace("form ", "").replace(" implementation ", " ") for words in named]
+        mode = " ".join([f"compare {seconds:g} {len(pairs)}", *pairs])
+    answer = ask(f"{mode} {job}") or {}
     if "error" in answer:
         raise RefusedForms(f"oneDNN refuses the region: {answer['error']}")
     return tuple(FormTime(**{**f, "steps": tuple(f["steps"])}) for f in answer.get("forms", ()))
@@ -117,32 +127,52 @@ def fastest(times: Iterable[FormTime]) -> str:
     return best.words if best.microseconds <= WORTH * first.microseconds else ""
 
 
-def chosen_forms(jobs: Iterable[str | None]) -> list[str]:
+def near(times: Sequence[FormTime]) -> tuple[str, ...]:
+    """The words of the candidates that may be the fastest with other operators behind them."""
+    right = [t for t in times if t.difference <= CLOSE]
+    limit = NEAR * min((t.microseconds for t in right), default=0.0)
+    return tuple(t.words for t in right if t.words and t.microseconds <= limit)
+
+
+def chosen_forms(
+    jobs: Iterable[str | None], anchors: Iterable[str | None] | None = None
+) -> list[str]:
     """The words of each region's form, from the cache or measured now.
 
     They are empty for regions that cannot be measured, and on machines that code is not built for.
+
+    Args:
+        jobs: The regions.
+        anchors: For each the region of its first operator alone; by default the region itself.
 
     Raises:
         RefusedForms: oneDNN has no primitive for a region.
     """
     jobs = list(jobs)
+    anchors = jobs if anchors is None else list(anchors)
     if available() or (os.environ.get(VARIABLE) and not any(map(os.environ.get, LIMITS))):
         return [""] * len(jobs)
     known, new, refused = dict(_load()), dict[str, str](), list[RefusedForms]()
-    for job in sorted({j for j in jobs if j is not None and _digest(j) not in known}):
+    pairs = {(j, a or j) for j, a in zip(jobs, anchors, strict=True) if j is not None}
+    for job, anchor in sorted(p for p in pairs if _digest(p[0]) not in known):
         try:
-            times = form_times(job)
+            times = form_times(job, named=_near.get(anchor))
         except RefusedForms as error:
             refused.append(error)
             continue
         if times:
             new[_digest(job)] = fastest(times)
+            _near.setdefault(anchor, near(times))
     if new:
         known |= new
         _save(new)
     if refused:
         raise refused[0]
     return [known.get(_digest(j), "") if j is not None else "" for j in jobs]
+
+
+#: The forms of operators that this process has raced, by the region of the operator alone.
+_near: dict[str, tuple[str, ...]] = {}
 
 
 def _digest(job: str) -> str:

@@ -9,7 +9,7 @@ from ...backend.region import Call, Region, Tensor
 from ..common.attention_region import is_attention
 from .implementation_probe import ask, implementation, job_of, of_one_batch
 from .measured_forms import chosen_forms
-from .recipes.conv import CONV
+from .recipes.conv import CONV, CONV_TRANSPOSE
 
 
 def kernel(region: Region) -> str | None:
@@ -23,7 +23,7 @@ def kernel(region: Region) -> str | None:
     name, anchor = implementation(region), region.calls[0]
     if name is None or name.startswith("ref") or anchor.op not in CONV:
         return name
-    job = job_of(of_one_batch(alone(region)))
+    job = anchor_job(region)
     form = "" if job is None else _raced(job)
     return f"winograd:{form.split()[-1]}" if form.startswith("form winograd") else name
 
@@ -37,6 +37,12 @@ def attention_kernel(region: Region) -> str | None:
 @functools.lru_cache(maxsize=1 << 12)
 def _attention(job: str) -> str:
     return "separate" if chosen_forms([job])[0].startswith("form separate") else "attention"
+
+
+def anchor_job(region: Region) -> str | None:
+    """The job of a convolution or product without what follows it; of other regions as a whole."""
+    linear = region.calls[0].op in (*CONV, *CONV_TRANSPOSE, "relax.matmul")
+    return job_of(of_one_batch(alone(region) if linear else region))
 
 
 def alone(region: Region) -> Region:

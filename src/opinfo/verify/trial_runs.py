@@ -2,10 +2,10 @@
 
 ``python -m opinfo.verify.trial_runs FOLDER THREADS DEVICE`` reads the inputs from a folder. For
 each line of JSON, a list of libraries, it loads each and answers why it could not, then writes the
-outputs of each to the folder, and answers milliseconds, all as lines of JSON. The first answer says
-that it is ready. Pools take their size from the environment when they are loaded, which the caller
-may have done long ago. Calls of one thread are timed by CPU time, which other processes do not
-lengthen; calls on a GPU by the time until it is idle.
+outputs of each new one to the folder, and answers milliseconds, all as lines of JSON. The first
+answer says that it is ready. Pools take their size from the environment when they are loaded, which
+the caller may have done long ago. Calls of one thread are timed by CPU time, which other processes
+do not lengthen; calls on a GPU by the time until it is idle.
 """
 
 from __future__ import annotations
@@ -41,6 +41,9 @@ Call = Callable[[], object]
 Clock = Callable[[], float]
 #: Number of timed runs; after so many seconds, the least number.
 RUNS, SECONDS, FEWEST = 9, 2.0, 3
+#: What takes so many times as long as the fastest is not called again: it cannot win. The second
+#: number is for two or more CPU times, of which the least differ by less.
+SLOW, CLOSE = 1.5, 1.1
 #: Seconds before each run: threads of the library that ran before spin on the cores for a while.
 PAUSE = 0.05
 #: The most seconds to load a library, of CPU time or of idling.
@@ -73,6 +76,7 @@ class TrialProcess:
         self._child: subprocess.Popen[bytes] | None = None
         self._folder: Folder | None = None
         self._job: tuple[int, str, list[Array]] = 0, CPU, []
+        self._places: dict[Path, int] = {}  # the libraries that it has, in the order of their files
         self._read = b""  # of its answers
         self._ready = False  # whether it has imported everything
 
@@ -105,9 +109,9 @@ class TrialProcess:
             self.close()
             raise
         assert self._folder is not None
-        return [TrialRun(tuple(calls), _outputs(self._folder.path / str(k)) if calls else (),
-                         not error, error)
-                for k, (error, calls) in enumerate(zip(loaded, times, strict=True))]  # fmt: skip
+        files = [self._folder.path / str(self._places[path]) for path in libraries]
+        return [TrialRun(tuple(calls), _outputs(file) if calls else (), not error, error)
+                for file, error, calls in zip(files, loaded, times, strict=True)]  # fmt: skip
 
     def close(self) -> None:
         """End the process."""
@@ -127,7 +131,7 @@ class TrialProcess:
         self._folder = Folder("opinfo-")
         values = {str(k): x for k, x in enumerate(inputs)}
         tvm.runtime.save_param_dict_to_file(values, str(self._folder.path / INPUTS))
-        self._read, self._ready = b"", False
+        self._read, self._ready, self._places = b"", False, {}
         self._child = spawn(command(__name__, str(self._folder.path), str(threads), device),
                             threads)  # fmt: skip
 
@@ -135,6 +139,8 @@ class TrialProcess:
         """Return why libraries could not be loaded, and milliseconds of the calls of each."""
         child = self._child
         assert child is not None and child.stdin is not None and child.stdout is not None
+        for path in libraries:
+            self._places.setdefault(path, len(self._places))
         with contextlib.suppress(BrokenPipeError):  # it has ended, so it answers nothing
             child.stdin.write(json.dumps([str(path) for path in libraries]).encode() + b"\n")
             child.stdin.flush()
@@ -195,12 +201,19 @@ def flat(result: Any) -> list[Any]:
 
 
 def _times(calls: Sequence[Call | None], clock: Clock) -> list[list[float]]:
-    """Return the milliseconds of each call by a clock, in turns."""
+    """Return the milliseconds of each call by a clock, in turns.
+
+    One run says which calls are slow if the clock is that of CPU time. Others need the fewest runs,
+    as other processes lengthen some.
+    """
     times: list[list[float]] = [[] for _ in calls]
     end = perf_counter() + SECONDS
+    alone = clock is process_time
     for run in range(RUNS):
+        slow = inf if run < (1 if alone else FEWEST) else CLOSE if alone and run > 1 else SLOW
+        limit = slow * min((min(measured) for measured in times if measured), default=inf)
         for call, measured in zip(calls, times, strict=True):
-            if call is not None:
+            if call is not None and min(measured, default=0.0) <= limit:
                 sleep(PAUSE)
                 measured.append(1e3 * seconds_of(call, clock))
         if run + 1 >= FEWEST and perf_counter() > end:
@@ -218,7 +231,7 @@ def _loaded(library: str, device: Any) -> Any:
 
 
 def _called(main: Any, values: Sequence[Any], outputs: Path) -> Call | None:
-    """Call a function once and write its outputs; return a further call.
+    """Call a function once and write its outputs; return a further call, None if that fails.
 
     The outputs live as long as that call: if their memory went to the outputs of the next library,
     one that writes nothing there would seem right.
@@ -262,16 +275,18 @@ def _main(folder: Path, threads: int, kind: str) -> None:
 
     answer(True)
     functions: dict[str, Any] = {}
+    calls: dict[str, Call | None] = {}
     for line in sys.stdin:
         names = json.loads(line)
         for name in names:
             if name not in functions:
                 functions[name] = _loaded(name, device)
             answer(functions[name] if isinstance(functions[name], str) else "")
-        calls = [None if isinstance(functions[name], str) else
-                 _called(functions[name], values, folder / str(k))
-                 for k, name in enumerate(names)]  # fmt: skip
-        answer(_times(calls, clock))
+        for k, (name, main) in enumerate(functions.items()):
+            if name not in calls:
+                outputs = folder / str(k)
+                calls[name] = None if isinstance(main, str) else _called(main, values, outputs)
+        answer(_times([calls[name] for name in names], clock))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 
 // A program that answers, a line each, which implementations a region gets, and how long they take.
 // A job is a line of JSON with one string: what to do, the tensors and the constants, the recipe.
+// `query` is about the form by default, `race` about all forms, `compare` about those that it names.
 //
-//   {"job": "query 2 3 4 1 4 8 8 3 4 1 4 8 8 0 eltwise src t0 dst t1 how eltwise_relu with 0 0"}
+//   {"job": "query 0 2 3 4 1 4 8 8 3 4 1 4 8 8 0 eltwise src t0 dst t1 how eltwise_relu with 0 0"}
 //
 // It follows functions.hpp.
 #include <time.h>
@@ -16,8 +17,21 @@ using namespace opinfo_onednn;
 struct Job {
   std::string mode, recipe;
   double budget = 0;  // seconds to measure for
+  std::vector<std::pair<std::string, std::string>> named;  // forms to race, with implementations
   Shapes tensors, fixed;
 };
+
+std::vector<std::pair<std::string, std::string>> pairs(std::istream& words) {
+  size_t count = 0, parts = 0;
+  words >> count;
+  std::vector<std::pair<std::string, std::string>> out(count);
+  for (auto& [form, implementation] : out) {
+    words >> form >> parts;
+    for (std::string part; parts-- > 0 && words >> part;)
+      implementation += (implementation.empty() ? "" : " ") + part;
+  }
+  return out;
+}
 
 Shapes shapes(std::istream& words) {
   size_t count = 0;
@@ -37,6 +51,7 @@ Job job(const std::string& line) {
   std::istringstream words(line.substr(from, to - from));
   Job out;
   words >> out.mode >> out.budget;
+  if (out.mode == "compare") out.named = pairs(words);
   out.tensors = shapes(words);
   out.fixed = shapes(words);
   std::getline(words, out.recipe);
@@ -108,15 +123,13 @@ std::string quoted(const std::string& text) {
   return out + "\"";
 }
 
-// The elements of the last tensor after a call.
-std::vector<float> result(const Kernel& kernel, const Tensors& tensors) {
-  void* data[kOwn + kMostOwn];
-  for (size_t k = 0; k < tensors.all.size(); ++k) data[k] = tensors.all[k].data;
+// The elements of the last tensor after a call, and the microseconds of that.
+std::vector<float> result(const Kernel& kernel, const Tensors& tensors, double* microseconds) {
   const DLTensor& last = tensors.all.back();
   int64_t count = 1;
   for (int k = 0; k < last.ndim; ++k) count *= last.shape[k];
   std::fill_n(static_cast<char*>(last.data), count * last.dtype.bits / 8, 0);
-  kernel(data);
+  *microseconds = once(kernel, tensors);
   if (type_of(last.dtype) != Type::f32) return {};
   const float* all = static_cast<const float*>(last.data);
   return std::vector<float>(all, all + count);
@@ -160,9 +173,11 @@ struct Candidate {
   double microseconds = 1e12, difference = 0;
 };
 
-// The names of forms and of the implementations that each of them has.
-std::vector<Candidate> named(const Job& job, const Tensors& fixed) {
-  std::vector<Candidate> out;
+// The names of forms and of the implementations that each of them has. Their constants have no
+// memory: nothing runs.
+std::vector<std::pair<std::string, std::string>> named(const Job& job) {
+  std::vector<std::pair<std::string, std::string>> out;
+  const Tensors fixed(job.fixed, false);
   for (const char* form : {"straight", "swapped", "rows", "layer", "unpacked", "turned", "padded",
                            "packed", "moved", "winograd2", "winograd4", "separate", "streamed"}) {
     std::vector<std::string> names;
@@ -176,65 +191,99 @@ std::vector<Candidate> named(const Job& job, const Tensors& fixed) {
     listing() = nullptr;
     for (size_t k = 0; k < names.size(); ++k)
       if (std::find(names.begin(), names.begin() + k, names[k]) == names.begin() + k)
-        out.push_back({form, names[k], {}});
+        out.push_back({form, names[k]});
   }
+  constants().clear();
   return out;
 }
 
-// Microseconds of a call that no other form shortens by much.
-constexpr double kShort = 4;
+// Whether one of two candidates is the other one once more: both are direct, or by default, and no
+// operand is brought to another layout by one of them only.
+bool same(const Candidate& one, const Candidate& two) {
+  const auto direct = [](const Candidate& c) {
+    return c.form.empty() || c.form == "straight" || c.form == "packed";
+  };
+  const auto &steps = one.kernel.steps(), &others = two.kernel.steps();
+  return direct(one) && direct(two) && steps.size() == others.size() &&
+         std::equal(steps.begin(), steps.end(), others.begin(), [](const Step& a, const Step& b) {
+           return a.implementation() == b.implementation();
+         });
+}
+
+// Microseconds of a call that no other form shortens by much, and of one that is surely longer.
+constexpr double kShort = 4, kLong = 400;
+
+bool is_short(const Kernel& kernel, const Tensors& tensors) {
+  return once(kernel, tensors) < kLong && duration(kernel, tensors, 0) < kShort;
+}
 
 // The kernel by default first, then one of each form by each implementation for the widest vectors.
 std::vector<Candidate> candidates(const Job& job, const Tensors& tensors, const Tensors& fixed) {
   keep(fixed);
   std::vector<Candidate> out;
   out.push_back({"", "", kernel_of(job.recipe.c_str(), job.tensors)});
-  if (job.budget > 0 && duration(out[0].kernel, tensors, 0) < kShort) return out;
-  std::vector<Candidate> all = named(job, fixed);
+  const bool named_only = job.mode == "compare";
+  if (named_only && job.named.empty()) return out;
+  if (job.budget > 0 && is_short(out[0].kernel, tensors)) return out;
+  const auto all = named_only ? job.named : named(job);
   int widest = 0;
-  for (const Candidate& c : all)
-    if (width(c.implementation) < kAll) widest = std::max(widest, width(c.implementation));
-  for (Candidate& c : all) {
-    if (width(c.implementation) < widest) continue;
-    const auto words = 1 + std::count(c.implementation.begin(), c.implementation.end(), ' ');
-    const std::string whole = job.recipe + " only " + c.form + " implementation " +
-                              std::to_string(words) + " " + c.implementation;
+  for (const auto& [form, name] : all)
+    if (width(name) < kAll) widest = std::max(widest, width(name));
+  for (const auto& [form, name] : all) {
+    if (width(name) < widest) continue;
+    const auto words = 1 + std::count(name.begin(), name.end(), ' ');
+    const std::string whole = job.recipe + " only " + form + " implementation " +
+                              std::to_string(words) + " " + name;
     try {
       keep(fixed);
-      c.kernel = kernel_of(whole.c_str(), job.tensors);
-      out.push_back(std::move(c));
+      Candidate c{form, name, kernel_of(whole.c_str(), job.tensors)};
+      const bool known = std::any_of(out.begin(), out.end(),
+                                     [&](const Candidate& other) { return same(c, other); });
+      if (job.budget == 0 || !known) out.push_back(std::move(c));
     } catch (const std::exception&) {
     }
   }
   return out;
 }
 
-// What is this much slower in its first call is not called often.
-constexpr double kHopeless = 1.5;
+// What takes so many times as long as the best is not called again: after its first call, which
+// also touches memory for the first time, and after further ones; and this if calls are long.
+constexpr double kCold = 2, kHopeless = 1.5, kClose = 1.15;
+// Microseconds of a long call: two of these differ by less than the last factor.
+constexpr double kSteady = 1000;
+// The largest difference of a result that is right.
+constexpr double kRight = 2e-5;
 
-// Times candidates, the likely ones in turn until the budget is spent.
+// Times candidates that `is_short` has called the first of, the likely ones in turn: twice, and
+// again until the budget is spent. The last ones come first, as they are often the fastest.
 void race(std::vector<Candidate>& all, const Tensors& tensors, double budget) {
-  const std::vector<float> expected = result(all[0].kernel, tensors);
-  double best = 1e12;
-  for (Candidate& c : all) try {
-      c.difference = difference(expected, result(c.kernel, tensors));
-      c.microseconds = once(c.kernel, tensors);
-      best = std::min(best, c.microseconds);
+  Candidate& first = all[0];
+  const std::vector<float> expected = result(first.kernel, tensors, &first.microseconds);
+  double best = first.microseconds;
+  const auto timed = [&](Candidate& c) {
+    c.microseconds = std::min(c.microseconds, once(c.kernel, tensors));
+    best = std::min(best, c.microseconds);
+  };
+  const auto likely = [&](const Candidate& c, double factor) {
+    return c.difference <= kRight && c.microseconds < factor * best;
+  };
+  for (size_t k = all.size(); k-- > 1;) try {
+      Candidate& c = all[k];
+      c.difference = difference(expected, result(c.kernel, tensors, &c.microseconds));
+      if (c.difference <= kRight) best = std::min(best, c.microseconds);
+      if (likely(c, best < kSteady ? kCold : kHopeless)) timed(c);
     } catch (const std::exception&) {  // a primitive that cannot be executed, as some have bugs
-      c.difference = 1;
+      all[k].difference = 1;
     }
   const double until = seconds() + budget;
-  for (int k = 0; k < 3 || (seconds() < until && k < 100); ++k)
+  for (int k = 0; k < 2 || (seconds() < until && k < 100); ++k)
     for (Candidate& c : all)
-      if (&c == &all[0] || c.microseconds < kHopeless * best) {
-        c.microseconds = std::min(c.microseconds, once(c.kernel, tensors));
-        best = std::min(best, c.microseconds);
-      }
+      if (&c == &first || likely(c, best < kSteady ? kHopeless : kClose)) timed(c);
 }
 
 std::string raced(const Job& job, const Tensors& tensors, const Tensors& fixed) {
   std::vector<Candidate> all = candidates(job, tensors, fixed);
-  if (job.budget > 0) race(all, tensors, job.budget);
+  if (job.budget > 0 && all.size() > 1) race(all, tensors, job.budget);
   std::ostringstream out;
   for (const Candidate& c : all)
     out << (&c == &all[0] ? "" : ", ") << "{\"form\": \"" << c.form
@@ -257,8 +306,8 @@ std::string answer(const std::string& line) {
   try {
     const Job one = job(line);
     const Tensors tensors(one.tensors, one.budget > 0), fixed(one.fixed, one.budget > 0);
-    const std::string out = one.mode == "race" ? raced(one, tensors, fixed)
-                                               : queried(one, tensors, fixed);
+    const std::string out = one.mode == "query" ? queried(one, tensors, fixed)
+                                                : raced(one, tensors, fixed);
     constants().clear();
     return out;
   } catch (const std::exception& e) {
