@@ -55,6 +55,8 @@ def _within(value: Value, numbers: Bounds | None) -> Bounds | None:
     dtype = value.dtype
     if dtype == "bool":
         return 0.0, 1.0
+    if numbers is not None and not all(map(math.isfinite, numbers)):
+        numbers = None
     if dtype in LARGEST:
         fits = numbers is not None and max(map(abs, numbers)) <= LARGEST[dtype]
         return numbers if fits else None

@@ -182,6 +182,7 @@ def _inverted(emit: Any, m: Any) -> Any:
     (lambda e, x: e(op.floor_divide(e(op.astype(x, "int64")), relax.const(10, "int64"))), "int8",
      (-13.0, 12.0)),
     (lambda e, m: e(op.astype(_where(-1.5, "float32")(e, m), "int64")), "bool", (-2.0, 0.0)),
+    (lambda e, m: e(op.astype(_where(-INF, "float64")(e, m), "int64")), "bool", None),
     (lambda e, x: e(op.concat([e(op.argmax(x, 1)), relax.const(np.array([7, -9]), "int64")])),
      "float32", (-9.0, 7.0)),
 ])  # fmt: skip
