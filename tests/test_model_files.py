@@ -332,6 +332,18 @@ def test_openvino_does_not_get_what_it_computes_otherwise(
 
 
 @pytest.mark.skipif(bool(find("openvino").available()), reason="no OpenVINO")
+def test_openvino_reads_a_file_with_several_opsets(path: Path) -> None:
+    """It takes a file for ONNX only if its first three fields differ."""
+    mod, target = loaded(path), tvm.target.Target("llvm")
+    source = source_of(mod)
+    assert source is not None
+    files = FileBuilds(source, mod, target, {"main": Signature.of(mod["main"])}, None,
+                       SharedWork(mod))  # fmt: skip
+    built = files.build("openvino", runs_elsewhere=False)
+    np.testing.assert_allclose(built.run(an_input()), expected(an_input()), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.skipif(bool(find("openvino").available()), reason="no OpenVINO")
 def test_openvino_does_not_get_a_file_with_an_input_that_nothing_reads(tmp_path: Path) -> None:
     """It has no such input, so that calls would fail: inputs have numbers."""
     nodes = [helper.make_node("Relu", ["x"], ["y"])]

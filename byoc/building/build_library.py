@@ -24,9 +24,11 @@ from ..codegen.loading.load_checked import check_opens, load_checked
 from ..codegen.own_arguments import with_own_arguments
 from ..dispatching.dispatched import Dispatched
 from ..prepare.fuse import fuse
+from ..prepare.parallel_loops import parallel_loops
 from ..prepare.split_branches import split_branches
 from ..prepare.start_reductions import start_reductions
 from .llvm_level import at_level
+from .parallel_launch import parallel_launch
 from .read_target import read_target
 
 
@@ -56,8 +58,10 @@ def build_library(
         program = compiled(result.module, target, fuse, whole_calls=bool(graph_options()))
     else:
         apart = embedded(result.module)
-        split = with_own_arguments(split_branches(start_reductions(fuse(apart.module))))
-        program, data = executable(split, at_level(split, target)), apart.data
+        split = split_branches(start_reductions(fuse(apart.module)))
+        divided, more = _with_threads(split, target)
+        program = executable(with_own_arguments(divided), at_level(split, target))
+        data, options = apart.data, options + more
     stage("linking")
     export_library(program, library, options, data)
     if on_gpu(target) and not device.exist:  # it is for another machine
@@ -71,6 +75,13 @@ def build_library(
             check_plans(loaded, regions)
     else:
         relax.VirtualMachine(tvm.runtime.load_module(str(library)), device)
+
+
+def _with_threads(mod: Any, target: Any) -> tuple[Any, tuple[str, ...]]:
+    """The module with long loops divided among the target's cores, and what to link it with."""
+    cores = int(read_target(target).attrs.get("num-cores") or 1)
+    launch = parallel_launch() if cores > 1 else None
+    return (mod, ()) if launch is None else (parallel_loops(mod, cores), (launch,))
 
 
 def copy_library(library: Path, path: Path) -> None:

@@ -134,10 +134,15 @@ def named(calibration: Calibration) -> InForce:
 
 
 def in_force(threads: int = 1) -> InForce:
-    """The calibration of this machine if it is stored, else the nearest shipped one."""
+    """The calibration of this machine if it is stored, else the nearest shipped one.
+
+    That one is estimated for the number of threads.
+    """
     machine = this_machine(threads)
     stored = _stored(machine)
-    return InForce(nearest(shipped(), machine), False) if stored is None else InForce(stored, True)
+    if stored is not None:
+        return InForce(stored, True)
+    return InForce(nearest(shipped(), machine).for_threads(threads), False)
 
 
 def gpu_in_force(named: Calibration | None = None) -> InForce | None:

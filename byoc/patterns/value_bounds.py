@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -19,8 +20,13 @@ _MOVES = frozenset(f"relax.{n}" for n in (
     "strided_slice", "astype"))  # fmt: skip
 #: The largest finite number of a dtype.
 LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38}
+#: Integers that float64, in which bounds are, has exactly: all of these dtypes fit.
+_NARROW = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
+_EXACT = 2.0**53
 #: Operators in a row that are followed.
 _DEPTH = 16
+
+_Known = dict[tuple[Value, int], Bounds | None]
 
 
 def bounds(value: Value, infos: Infos, depth: int = _DEPTH) -> Bounds | None:
@@ -29,37 +35,86 @@ def bounds(value: Value, infos: Infos, depth: int = _DEPTH) -> Bounds | None:
     Args:
         value: The tensor.
         infos: The recovered operators of its graph.
+        depth: Operators in a row that are followed.
 
     Returns:
         Finite numbers within the range of the tensor's dtype. No element is infinite or NaN.
     """
-    if value.dtype == "bool":
+    return _bounds(value, infos, depth, {})
+
+
+def _bounds(value: Value, infos: Infos, depth: int, known: _Known) -> Bounds | None:
+    key = value, depth
+    if key not in known:
+        known[key] = _within(value, _unrounded(value, infos, depth, known))
+    return known[key]
+
+
+def _within(value: Value, numbers: Bounds | None) -> Bounds | None:
+    """The bounds of a tensor whose dtype may not have all numbers between the given ones."""
+    dtype = value.dtype
+    if dtype == "bool":
         return 0.0, 1.0
-    within = _unrounded(value, infos, depth)
-    if within is None or value.dtype not in LARGEST:
-        return within
-    return within if max(map(abs, within)) <= LARGEST[value.dtype] else None
+    if numbers is not None and not all(map(math.isfinite, numbers)):
+        numbers = None
+    if dtype in LARGEST:
+        fits = numbers is not None and max(map(abs, numbers)) <= LARGEST[dtype]
+        return numbers if fits else None
+    if "int" not in dtype:
+        return numbers
+    if numbers is not None:  # a cast rounds to an integer between
+        numbers = float(math.floor(numbers[0])), float(math.ceil(numbers[1]))
+    if dtype in _NARROW:
+        info = np.iinfo(dtype)
+        inside = numbers is not None and info.min <= numbers[0] and numbers[1] <= info.max
+        return numbers if inside else (float(info.min), float(info.max))  # others wrap around
+    low = -_EXACT if dtype == "int64" else 0.0
+    inside = numbers is not None and low <= numbers[0] and numbers[1] <= _EXACT
+    return numbers if inside else None
 
 
-def _unrounded(value: Value, infos: Infos, depth: int) -> Bounds | None:
+def _unrounded(value: Value, infos: Infos, depth: int, known: _Known) -> Bounds | None:
     if value.constant:
         return _of_constant(value)
-    info = infos[value.producer].info if value.producer is not None else None
-    if value.producer is None or not isinstance(info, OpInfo) or info.packed or depth == 0:
+    op = value.producer
+    info = infos[op].info if op is not None else None
+    if op is None or not isinstance(info, OpInfo) or info.packed or depth == 0:
         return None
+    if info.name in _POSITIONS:
+        return _position(op, info)
     if info.name not in _FOLLOWED:
         return None
-    given = _arguments(value.producer, info, infos, depth)
+    given = _arguments(op, info, infos, depth, known)
     if info.name in _MOVES:
         return given[0]
-    if info.name == "relax.where" and len(given) == 3:
-        return _combined(given[1], given[2], lambda a, b: (min(*a, *b), max(*a, *b)))
-    if len(given) != 2 or info.name not in _TWO:
+    if info.name == "relax.where":
+        return _union(given[1:]) if len(given) == 3 else None
+    if info.name == "relax.concat":
+        return _union(given)
+    if len(given) != 2 or (info.name not in _TWO and "int" not in value.dtype):
         return None
-    return _combined(given[0], given[1], _TWO[info.name])
+    first, second = given
+    if info.name == "relax.floor_mod":
+        return None if second is None or second[0] < 1 else (0.0, second[1] - 1)
+    if first is None or second is None:
+        return None
+    return (_TWO.get(info.name) or _quotient)(first, second)
 
 
-def _arguments(op: Op, info: OpInfo, infos: Infos, depth: int) -> list[Bounds | None]:
+def _position(op: Op, info: OpInfo) -> Bounds | None:
+    """The bounds of a position on an axis: TVM's is -1 if all elements are the dtype's least."""
+    data = op.values[info.operands[0]] if not isinstance(info.operands[0], Constant) else None
+    if data is None:
+        return None
+    axis = info.attrs["axis"]
+    extents = data.shape if axis is None else [data.shape[int(axis)]]
+    count = math.prod(e for e in extents if isinstance(e, int))
+    return (-1.0, count - 1.0) if all(isinstance(e, int) for e in extents) else None
+
+
+def _arguments(
+    op: Op, info: OpInfo, infos: Infos, depth: int, known: _Known
+) -> list[Bounds | None]:
     """The bounds of the operands, with literal attributes in their places."""
     out: list[Bounds | None] = []
     for operand in info.operands:
@@ -67,17 +122,18 @@ def _arguments(op: Op, info: OpInfo, infos: Infos, depth: int) -> list[Bounds | 
             out.append((float(operand.value), float(operand.value)))
         else:
             value = op.values[operand]
-            out.append(None if value is None else bounds(value, infos, depth - 1))
+            out.append(None if value is None else _bounds(value, infos, depth - 1, known))
     for place, name in enumerate(("x1", "x2")):
         if isinstance(literal := info.attrs.get(name), (int, float)) and len(out) < 2:
             out.insert(place, (float(literal), float(literal)))
     return out
 
 
-def _combined(
-    first: Bounds | None, second: Bounds | None, combine: Callable[[Bounds, Bounds], Bounds]
-) -> Bounds | None:
-    return None if first is None or second is None else combine(first, second)
+def _union(parts: Sequence[Bounds | None]) -> Bounds | None:
+    found = [p for p in parts if p is not None]
+    if not parts or len(found) < len(parts):
+        return None
+    return min(low for low, _ in found), max(high for _, high in found)
 
 
 #: Bounds of constants, which many patterns ask for.
@@ -97,6 +153,12 @@ def _product(a: Bounds, b: Bounds) -> Bounds:
     return min(corners), max(corners)
 
 
+def _quotient(a: Bounds, b: Bounds) -> Bounds | None:
+    """Of a positive divisor; rounded to an integer below or towards 0."""
+    corners = [math.floor(x / y) for x in a for y in b] if b[0] >= 1 else []
+    return (float(min(corners)), float(max(max(corners), 0))) if corners else None
+
+
 _TWO: dict[str, Callable[[Bounds, Bounds], Bounds]] = {
     "relax.add": lambda a, b: (a[0] + b[0], a[1] + b[1]),
     "relax.subtract": lambda a, b: (a[0] - b[1], a[1] - b[0]),
@@ -104,4 +166,7 @@ _TWO: dict[str, Callable[[Bounds, Bounds], Bounds]] = {
     "relax.minimum": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
     "relax.maximum": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
 }
-_FOLLOWED = frozenset((*_MOVES, *_TWO, "relax.where"))
+#: Those that are followed for integers only.
+_OF_INTEGERS = ("relax.divide", "relax.floor_divide", "relax.floor_mod")
+_POSITIONS = ("relax.argmax", "relax.argmin")
+_FOLLOWED = frozenset((*_MOVES, *_TWO, *_OF_INTEGERS, "relax.where", "relax.concat"))

@@ -64,6 +64,13 @@ def _may_be_empty(block: Any) -> bool:
 
 def _first_reduced(schedule: Any, block: Any) -> Any | None:
     """The outermost loop that a block reduces over; None if it reduces over none."""
+    loops = schedule.get_loops(block)
+    count = spatial_loops(schedule, block)
+    return loops[count] if count < len(loops) else None
+
+
+def spatial_loops(schedule: Any, block: Any) -> int:
+    """How many loops around a block come before the first one that it reduces over."""
     node = schedule.get(block)
     realizes: list[Any] = []
 
@@ -75,7 +82,6 @@ def _first_reduced(schedule: Any, block: Any) -> Any | None:
     (realize,) = realizes
     kinds = [int(v.iter_type) for v in node.iter_vars]
     reduced = [mentions(e) for e, k in zip(realize.iter_values, kinds, strict=True) if k == REDUCED]
-    for loop in schedule.get_loops(block):
-        if any(schedule.get(loop).loop_var in used for used in reduced):
-            return loop
-    return None
+    variables = [schedule.get(loop).loop_var for loop in schedule.get_loops(block)]
+    return next((k for k, var in enumerate(variables) if any(var in used for used in reduced)),
+                len(variables))  # fmt: skip

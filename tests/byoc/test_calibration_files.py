@@ -130,6 +130,20 @@ def test_a_named_calibration_says_if_it_is_of_another_machine() -> None:
 # The choice.
 
 
+def test_times_of_more_threads_are_estimated_but_for_the_call() -> None:
+    """Of two threads, one works alone for 7 % of the time of one: 0.07 + 0.93 / 2 of it remain."""
+    calibration = table(tvm=streams(1e3), onednn=streams(2e3))
+    assert calibration.for_threads(MACHINE.threads) is calibration
+    two = calibration.for_threads(2)
+    assert two.machine == replace(calibration.machine, threads=2)
+    for backend in ("tvm", "onednn"):
+        before, after = ([s.microseconds for s in c.samples if s.backend == backend]
+                         for c in (calibration, two))  # fmt: skip
+        call = min(before)
+        assert call < max(before)
+        assert after == pytest.approx([call + (t - call) * 0.535 for t in before])
+
+
 def test_the_nearest_calibration_has_the_same_vectors() -> None:
     def of(vectors: str, threads: int = 1) -> Calibration:
         return Calibration(replace(MACHINE, vectors=vectors, threads=threads), ())

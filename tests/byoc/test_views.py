@@ -170,6 +170,21 @@ def _inverted(emit: Any, m: Any) -> Any:
     (lambda e, m: e(op.reshape(_where(-8.0)(e, m), (5, 3))), "bool", (-8.0, 0.0)),
     (lambda e, x: e(op.add(x, relax.const(1.0, HALF))), HALF, None),
     (lambda e, x: e(op.exp(x)), HALF, None),
+    (lambda e, x: e(op.astype(x, "float32")), "int8", (-128.0, 127.0)),
+    (lambda e, x: e(op.add(x, x)), "int8", (-128.0, 127.0)),  # it wraps around
+    (lambda e, x: e(op.add(e(op.astype(x, "int64")), relax.const(1, "int64"))), "int32",
+     (-(2.0**31) + 1, 2.0**31)),
+    (lambda e, x: e(op.multiply(x, relax.const(2, "int64"))), "int64", None),
+    (lambda e, x: e(op.argmax(x, 1)), "float32", (-1.0, 4.0)),
+    (lambda e, x: e(op.add(e(op.argmax(x)), relax.const(2, "int64"))), "float32", (1.0, 16.0)),
+    (lambda e, x: e(op.floor_mod(x, relax.const(4, "int64"))), "int64", (0.0, 3.0)),
+    (lambda e, x: e(op.floor_mod(x, relax.const(-4, "int64"))), "int64", None),
+    (lambda e, x: e(op.floor_divide(e(op.astype(x, "int64")), relax.const(10, "int64"))), "int8",
+     (-13.0, 12.0)),
+    (lambda e, m: e(op.astype(_where(-1.5, "float32")(e, m), "int64")), "bool", (-2.0, 0.0)),
+    (lambda e, m: e(op.astype(_where(-INF, "float64")(e, m), "int64")), "bool", None),
+    (lambda e, x: e(op.concat([e(op.argmax(x, 1)), relax.const(np.array([7, -9]), "int64")])),
+     "float32", (-9.0, 7.0)),
 ])  # fmt: skip
 def test_bounds_follow_from_the_operators(build: Any, dtype: str, expected: Any) -> None:
     lowered = read(prepare(_module(build, ((3, 5), dtype))), "a test")

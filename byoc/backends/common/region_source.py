@@ -18,7 +18,9 @@ UNKNOWN = -1
 #: Tensors as views, for generated functions that compute themselves; it follows `ABI`.
 VIEWS = (files(__package__) / "views.hpp").read_text(encoding="utf-8")
 #: Loops over threads, for kernels of our own; nothing need precede it.
-THREADS = (files(__package__) / "threads.hpp").read_text(encoding="utf-8")
+LOOPS = (files(__package__) / "threads.hpp").read_text(encoding="utf-8")
+#: The same for code of a library whose other code may have threads of its own.
+THREADS = LOOPS + (files(__package__) / "team.hpp").read_text(encoding="utf-8")
 #: Memory in large pages; nothing need precede it.
 LARGE_PAGES = (files(__package__) / "large_pages.hpp").read_text(encoding="utf-8")
 

@@ -15,6 +15,7 @@ import tvm_ffi
 from ...codegen.abi import ABI, EXPORTED
 from ...codegen.compilers.toolchain import CompilerError
 from ..common.kept_object import kept_object, object_key
+from ..common.region_source import LOOPS
 
 #: Names in an object contain its key, as a library may have several.
 HIDDEN = """#define OPINFO_LINKAGE extern "C" __attribute__((visibility("hidden")))
@@ -72,7 +73,9 @@ def _object(runtime: str, options: tuple[str, ...]) -> tuple[str, str] | None:
 
 
 def _code(runtime: str) -> str:
-    return NAMES + _text("arguments.hpp") + runtime + _text("entry.hpp")
+    return (
+        NAMES + _text("arguments.hpp") + LOOPS + _text("pools.hpp") + runtime + _text("entry.hpp")
+    )
 
 
 def _headers(options: tuple[str, ...]) -> list[str]:

@@ -82,7 +82,7 @@ bool exact_products() {
 #endif
 }
 
-// Options of all sessions. Threads of several sessions must not spin beside each other's work. The
+// Options of all sessions. Threads must not spin beside the work of another session or pool. The
 // kernel of a sum and a layer norm is slower on CPUs than the two that it replaces.
 Status configured(void* options, size_t count) {
   Status status = call(SET_INTRA_OP_NUM_THREADS, options, threads());
@@ -91,7 +91,7 @@ Status configured(void* options, size_t count) {
                   "SkipLayerNormFusion");
   if (status == nullptr && !exact_products())
     status = call(ADD_SESSION_CONFIG_ENTRY, options, "session.x64quantprecision", "1");
-  if (status == nullptr && count > 1)
+  if (status == nullptr && (count > 1 || beside_team() || beside_openvino()))
     status = call(ADD_SESSION_CONFIG_ENTRY, options, "session.force_spinning_stop", "1");
   return status;
 }
@@ -163,9 +163,11 @@ int run(const Region& region, const TVMFFIAny* args, int32_t count) {
     if (int code = values.add(region, t)) return code;
   const void* no_options = nullptr;
   const size_t inputs = region.inputs, results = region.results;
-  return failed(region.name, call(RUN, sessions[region.model], no_options, INPUT_NAMES,
-                                  static_cast<const void* const*>(values.all.data()), inputs,
-                                  RESULT_NAMES, results, values.all.data() + inputs));
+  return while_team_yields([&] {
+    return failed(region.name, call(RUN, sessions[region.model], no_options, INPUT_NAMES,
+                                    static_cast<const void* const*>(values.all.data()), inputs,
+                                    RESULT_NAMES, results, values.all.data() + inputs));
+  });
 }
 
 }  // namespace

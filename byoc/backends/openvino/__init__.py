@@ -1,13 +1,16 @@
 """OpenVINO on CPUs, from PyPI: subgraphs as ONNX models that it reads.
 
 OpenVINO computes with int32 where a model has int64, and with float32 where it has float64. So
-int64 is taken only as indices, which extents bound. A convolution whose channels are innermost
-would be written between two transposes, through which OpenVINO 2026.4 misreads a tensor that is
-also concatenated, as it does that in place. Two layers that read one sequence of a batch above 1
-get wrong inputs, and the order of equal elements in a sort is not defined.
+int64 is taken only as indices, which extents bound, and where all numbers are known to be small.
+A convolution whose channels are innermost would be written between two transposes, through which
+OpenVINO 2026.4 misreads a tensor that is also concatenated, as it does that in place. Two layers
+that read one sequence of a batch above 1 get wrong inputs, and the order of equal elements in a
+sort is not defined.
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 import numpy as np
 
@@ -55,12 +58,18 @@ def single(node: Node) -> str | None:
 
 
 def narrow(node: Node) -> str | None:
-    """No number needs more than 32 bits."""
-    if node.info.name in ("relax.argmax", "relax.argmin"):
-        return None
-    if any(v.dtype == "int64" for v in _computed(node)):
+    """No number needs more than 32 bits: all int64 have bounds."""
+    if any(map(partial(_wide, node), _computed(node))):
         return "the dtype is int64, which OpenVINO computes in 32 bits"
     return None
+
+
+def _wide(node: Node, value: Value) -> bool:
+    """Whether numbers of int64 are not known to fit into 32 bits."""
+    if value.dtype != "int64" or node.info.name in ("relax.argmax", "relax.argmin"):
+        return False
+    within = bounds(value, node.infos)
+    return within is None or within[0] < -LARGEST or within[1] >= LARGEST
 
 
 def _computed(node: Node) -> list[Value]:
@@ -73,13 +82,10 @@ def _computed(node: Node) -> list[Value]:
 
 def in_32_bits(node: Node) -> str | None:
     """No number of a file needs more than 32 bits: all int64 have bounds, nothing is float64."""
-    if node.info.name in ("relax.argmax", "relax.argmin"):
-        return None
     for value in _computed(node):
         if value.dtype == "float64":
             return f"{value.name} is float64, which OpenVINO computes as float32"
-        within = bounds(value, node.infos) if value.dtype == "int64" else (0.0, 0.0)
-        if within is None or max(map(abs, within)) >= LARGEST:
+        if _wide(node, value):
             return f"{value.name} is int64, which OpenVINO computes in 32 bits"
     return None
 

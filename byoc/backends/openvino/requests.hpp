@@ -5,6 +5,10 @@
 #endif
 #include <openvino/c/openvino.h>
 
+extern "C" {
+__attribute__((weak, visibility("hidden"))) char opinfo_has_openvino = 1;
+}
+
 namespace {
 
 // The functions of the C API, from the library that was opened.
@@ -211,7 +215,9 @@ int run(const Region& region, const TVMFFIAny* args, int32_t count) {
   if (int code = borrowed.make(region)) return code;
   for (size_t k = 0; k < tensors.size(); ++k)
     if (int code = bind(region, *borrowed.request, k, tensors[k])) return code;
-  return failed(region.name, api.ov_infer_request_infer(borrowed.request->handle));
+  return while_team_yields([&] {
+    return failed(region.name, api.ov_infer_request_infer(borrowed.request->handle));
+  });
 }
 
 }  // namespace

@@ -52,10 +52,11 @@ def static_file(path: Path, digest: str, extents: Sequence[Sequence[int]]) -> li
     if any("\0" in name for name in (*names[0], *names[1])):
         raise FrontendError("the name of an input or output contains a zero byte")
     # Metadata may configure a runtime, and the producer's name may look like another format.
-    head = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import,
-                           functions=model.functions)  # fmt: skip
+    # OpenVINO only takes a file for ONNX whose first three fields differ: several opsets come last.
+    version = onnx.ModelProto(ir_version=model.ir_version).SerializeToString()
+    rest = onnx.ModelProto(opset_import=model.opset_import, functions=model.functions)
     graph = model.graph.SerializeToString()
-    parts = [head.SerializeToString(), header(_GRAPH, len(graph)), graph]
+    parts = [version, header(_GRAPH, len(graph)), graph, rest.SerializeToString()]
     if (size := sum(map(len, parts))) > LARGEST:
         raise FrontendError(f"with its weights it has {size} bytes, expected under 2 GiB")
     return [json.dumps(names).encode() + b"\n", *parts]

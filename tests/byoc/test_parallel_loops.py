@@ -1,0 +1,138 @@
+"""Loops of TVM's code that are divided among threads."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tvm
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+from opinfo.byoc.prepare.parallel_loops import FEWEST, parallel_loops
+
+
+@I.ir_module(s_tir=True)
+class Before:
+    @T.prim_func(s_tir=True)
+    def main(
+        x: T.Buffer((1, 4, 64, 256), "float32"), y: T.Buffer((1, 4, 64, 256), "float32"),
+        z: T.Buffer((4,), "float32"),
+    ) -> None:  # fmt: skip
+        for n, c, h, w in T.grid(1, 4, 64, 256):
+            with T.sblock("y"):
+                vn, vc, vh, vw = T.axis.remap("SSSS", [n, c, h, w])
+                y[vn, vc, vh, vw] = x[vn, vc, vh, vw] * T.float32(2)
+        for c, h, w in T.grid(4, 64, 256):
+            with T.sblock("z"):
+                vc, vh, vw = T.axis.remap("SRR", [c, h, w])
+                with T.init():
+                    z[vc] = T.float32(0)
+                z[vc] = z[vc] + y[0, vc, vh, vw]
+
+
+@I.ir_module(s_tir=True)
+class Expected:
+    @T.prim_func(s_tir=True)
+    def main(
+        x: T.Buffer((1, 4, 64, 256), "float32"), y: T.Buffer((1, 4, 64, 256), "float32"),
+        z: T.Buffer((4,), "float32"),
+    ) -> None:  # fmt: skip
+        for nch in T.parallel(256):
+            for w in range(256):
+                with T.sblock("y"):
+                    vn = T.axis.spatial(1, 0)
+                    vc = T.axis.spatial(4, nch // 64)
+                    vh = T.axis.spatial(64, nch % 64)
+                    vw = T.axis.spatial(256, w)
+                    y[vn, vc, vh, vw] = x[vn, vc, vh, vw] * T.float32(2)
+        for c in T.parallel(4):
+            for h, w in T.grid(64, 256):
+                with T.sblock("z"):
+                    vc, vh, vw = T.axis.remap("SRR", [c, h, w])
+                    with T.init():
+                        z[vc] = T.float32(0)
+                    z[vc] = z[vc] + y[0, vc, vh, vw]
+
+
+def test_outer_loops_with_enough_iterations_are_divided() -> None:
+    mod: Any = Before
+    before = mod.clone()
+    tvm.ir.assert_structural_equal(parallel_loops(mod, 2), Expected)
+    tvm.ir.assert_structural_equal(mod, before)
+
+
+def elementwise(rows: int, columns: int, kind: str) -> Any:
+    """A PrimFunc over so many elements: along spatial axes, or in order along the first one."""
+
+    @T.prim_func(s_tir=True)
+    def main(
+        x: T.Buffer((rows, columns), "float32"), y: T.Buffer((rows + 1, columns), "float32")
+    ) -> None:  # fmt: skip
+        for i, j in T.grid(rows, columns):
+            with T.sblock("y"):
+                vi, vj = T.axis.remap(kind, [i, j])
+                y[vi + 1, vj] = y[vi, vj] + x[vi, vj]
+
+    return tvm.IRModule({"main": main})
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "kind"),
+    [
+        (1, FEWEST - 1, "SS"),  # short
+        (FEWEST, 1, "RS"),  # a row needs the previous one
+        (FEWEST, 2, "SS"),  # axes are said to be spatial, but a row reads what another one writes
+    ],
+)
+def test_other_loops_stay_serial(rows: int, columns: int, kind: str) -> None:
+    mod = elementwise(rows, columns, kind)
+    tvm.ir.assert_structural_equal(parallel_loops(mod, 2), mod)
+
+
+#: A library with oneDNN's threads: its outputs, and the threads that calls have added.
+RUN = """
+import os
+from opinfo.byoc.process.without_torch import leave_out_torch
+leave_out_torch()  # which has GNU OpenMP too
+import numpy as np, tvm
+from tvm import relax
+from opinfo.byoc.compile import compile_module
+from opinfo.byoc.codegen.host import native_target
+
+builder = relax.BlockBuilder()
+x = relax.Var("x", relax.TensorType((1, 32, 64, 64), "float32"))
+w = relax.Var("w", relax.TensorType((32, 32, 3, 3), "float32"))
+with builder.function("main", [x, w]):
+    with builder.dataflow():
+        y = builder.emit(relax.op.nn.conv2d(x, w, padding=1))
+        sums = builder.emit(relax.op.cumsum(y, axis=3))
+        out = builder.emit_output(relax.op.sin(relax.op.permute_dims(sums, [0, 2, 3, 1])))
+    builder.emit_func_output(out)
+given = [np.random.default_rng(k).standard_normal(s, "float32")
+         for k, s in enumerate([(1, 32, 64, 64), (32, 32, 3, 3)])]
+
+def outputs(threads, backends):
+    built = compile_module(builder.get(), backends, target=native_target(threads))
+    return built.machine()["main"](*map(tvm.runtime.tensor, given)).numpy()
+
+expected = outputs(1, ["tvm"])
+before = len(os.listdir("/proc/self/task"))
+for backends in (["tvm"], ["onednn", "tvm"]):
+    np.testing.assert_allclose(outputs(2, backends), expected, rtol=1e-4, atol=1e-4)
+    print(len(os.listdir("/proc/self/task")) - before)
+"""
+
+
+def test_loops_of_a_library_run_on_the_threads_that_it_has(tmp_path: Path) -> None:
+    """TVM starts no pool of its own; without a team of GNU OpenMP, the calling thread does all."""
+    variables = {**os.environ, "OMP_NUM_THREADS": "2", "TVM_NUM_THREADS": "2"}
+    done = subprocess.run([sys.executable, "-c", RUN], env=variables, cwd=tmp_path,
+                          capture_output=True, text=True, timeout=300)  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    alone, with_team = map(int, done.stdout.split())
+    assert (alone, with_team) == (0, 1)
