@@ -132,16 +132,26 @@ def _cast(bounds: ElementBounds, call: Any) -> Bounds:
 def _sum(bounds: ElementBounds, call: Any) -> Bounds:
     """A sum of integers without a bound may wrap around."""
     a, b = map(bounds.of, call.args)
-    if None in (a.low, a.high, b.low, b.high):
+    if not (_has_both(a) and _has_both(b)):
         return _NO_BOUND
-    return Bounds(_plus(a.low, b.low), _plus(a.high, b.high))
+    return _unless_wrapped(_plus(a.low, b.low), _plus(a.high, b.high))
 
 
 def _difference(bounds: ElementBounds, call: Any) -> Bounds:
     a, b = map(bounds.of, call.args)
-    if None in (a.low, a.high, b.low, b.high):
+    if not (_has_both(a) and _has_both(b)):
         return _NO_BOUND
-    return Bounds(_plus(a.low, b.high, -1), _plus(a.high, b.low, -1))
+    return _unless_wrapped(_plus(a.low, b.high, -1), _plus(a.high, b.low, -1))
+
+
+def _has_both(bounds: Bounds) -> bool:
+    # `in` and `==` would build an expression of TVM.
+    return bounds.low is not None and bounds.high is not None
+
+
+def _unless_wrapped(low: Any, high: Any) -> Bounds:
+    """An end of more than 64 bits wraps around, and then the other one may be exceeded, too."""
+    return _NO_BOUND if low is None or high is None else Bounds(low, high)
 
 
 def _product(bounds: ElementBounds, call: Any) -> Bounds:
@@ -150,7 +160,7 @@ def _product(bounds: ElementBounds, call: Any) -> Bounds:
     if None in ends:
         return _NO_BOUND
     products = [x * y for x in ends[:2] for y in ends[2:]]  # type: ignore[operator]
-    return Bounds(_int64(min(products)), _int64(max(products)))
+    return _unless_wrapped(_int64(min(products)), _int64(max(products)))
 
 
 def _quotient(bounds: ElementBounds, call: Any) -> Bounds:

@@ -101,6 +101,32 @@ def test_what_is_proved_to_be_inside_is_not_checked() -> None:
     tvm.ir.assert_structural_equal(checked_indices(Proved), Proved)
 
 
+@I.ir_module
+class Arithmetic:
+    @R.function
+    def main(
+        t: R.Tensor((5, 4), "float32"), i: R.Tensor(("n",), "int64")
+    ) -> R.Tuple(R.Tensor, R.Tensor):
+        with R.dataflow():
+            a = R.clip(i, 0, 2)
+            near = R.subtract(R.add(a, R.clip(i, 1, 2)), R.const(1, "int64"))
+            inside = R.take(t, near, axis=0)
+            most = R.clip(i, 0, 9223372036854775807)
+            wrapped = R.minimum(R.add(most, a), R.const(4, "int64"))
+            outside = R.take(t, wrapped, axis=0)
+            R.output(inside, outside)
+        return inside, outside
+
+
+def test_sums_of_bounds_are_bounds_unless_they_wrap_around() -> None:
+    assert _assertions(Arithmetic) == 1
+    both = opinfo.compile(Arithmetic, [])
+    for got, expected in zip(both.run(TABLE, *numbers([0, 1, 2])), ([0, 1, 3], [0, 2, 4])):
+        np.testing.assert_array_equal(got, TABLE[expected])
+    with pytest.raises(ValueError, match="take at an element that is outside of its axis"):
+        both.run(TABLE, *numbers([9223372036854775807]))
+
+
 def _assertions(mod: Any) -> int:
     """The number of checks in the code; each is a PrimFunc of its own."""
     funcs = [f for _, f in checked_indices(mod).functions_items()]
