@@ -149,3 +149,122 @@ def test_rows_are_multiplied_with_the_matrices_of_their_experts(case: Case, comp
         bound = 1e-3 if case.dtype == "float16" else 2e-6
         scale = max(1.0, np.abs(expected).max(initial=0))
         np.testing.assert_allclose(got, expected, 0, bound * scale)
+
+
+def _product(build: Callable[..., Any], rows: int = 3, experts: int = EXPERTS) -> Any:
+    """A module of ``build(emit, x, matrices, ids)``, with x of (rows, 1, DEPTH)."""
+    bb = relax.BlockBuilder()
+    rng = np.random.default_rng(3)
+    x = relax.Var("x", relax.TensorType((rows, 1, DEPTH), "float32"))
+    ids = relax.Var("ids", relax.TensorType((rows,), "int64"))
+    matrices = relax.const(rng.standard_normal((experts, DEPTH, COLUMNS)).astype("float32"))
+    with bb.function("main", [x, ids]):
+        with bb.dataflow():
+            out = bb.emit_output(build(bb.emit, x, matrices, ids))
+        bb.emit_func_output(out)
+    return bb.get()
+
+
+def test_what_follows_is_computed_beside_the_rows_of_the_result() -> None:
+    bias = np.random.default_rng(4).standard_normal((30, 1, COLUMNS)).astype("float32")
+
+    def build(emit: Emit, x: Any, w: Any, ids: Any) -> Any:
+        y = emit(op.matmul(x, emit(op.take(w, ids, 0, mode="fast"))))
+        return op.nn.silu(emit(op.add(y, relax.const(bias))))
+
+    compiled = opinfo.compile(_product(build, 30), BACKENDS)
+    assert [len(r.ops) for r in compiled.dispatched.taken] == [4]
+    case, ids = CASES[0], [3, 1, 3] * 10
+    x, numbers = case.inputs(ids)
+    y = np.einsum("rk,rkn->rn", x, case.values()[ids]) + bias[:, 0]
+    got = compiled.run(x[:, None], numbers)
+    np.testing.assert_allclose(got[:, 0], y / (1 + np.exp(-y)), 1e-4, 1e-4)
+
+
+def test_several_rows_have_one_number() -> None:
+    """One tensor of 5 rows is multiplied with the matrix of each number."""
+
+    def build(emit: Emit, x: Any, w: Any, ids: Any) -> Any:
+        shared = emit(op.reshape(x, (1, 5, DEPTH)))
+        return op.matmul(shared, emit(op.take(w, ids, 0, mode="fast")))
+
+    compiled = opinfo.compile(_product(build, 5), BACKENDS)
+    assert [r.backend for r in compiled.dispatched.taken] == ["experts"]
+    x, numbers = CASES[0].inputs([2, 0, 2, 1, 2])
+    expected = x.astype(float) @ CASES[0].values()[numbers]
+    np.testing.assert_allclose(compiled.run(x[:, None], numbers), expected, 0, 1e-4)
+
+
+def test_numbers_outside_of_the_experts_are_clipped_or_an_error() -> None:
+    for mode in ("clip", "fast"):
+        mod = _product(lambda emit, x, w, ids, mode=mode: op.matmul(
+            x, emit(op.take(w, emit(op.divide(ids, relax.const(2, "int64"))), 0,
+                            mode=mode))))  # fmt: skip
+        compiled = opinfo.compile(mod, BACKENDS)
+        assert [r.backend for r in compiled.dispatched.taken] == ["experts"]
+        x, numbers = CASES[0].inputs([-2, 4, 8])
+        if mode == "fast":
+            with pytest.raises(tvm.error.InternalError, match="outside of its axis"):
+                compiled.run(x[:, None], numbers)
+            continue
+        expected = np.einsum("rk,rkn->rn", x.astype(float), CASES[0].values()[[0, 2, 3]])
+        np.testing.assert_allclose(compiled.run(x[:, None], numbers)[:, 0], expected, 0, 1e-4)
+
+
+def _taken(build: Callable[..., Any]) -> Any:
+    return opinfo.dispatch(_product(build, 4), BACKENDS)
+
+
+@pytest.mark.parametrize(
+    ("build", "reason"),
+    [
+        (lambda emit, x, w, ids: op.matmul(
+            x, emit(op.take(w, emit(op.reshape(ids, (4, 1))), 0, mode="fast"))),
+         "more axes than one of rows"),
+        (lambda emit, x, w, ids: op.matmul(x, emit(op.take(w, ids, 0, mode="wrap"))),
+         "with mode wrap, expected axis 0 with fast or clip"),
+        (lambda emit, x, w, ids: op.matmul(
+            emit(op.reshape(x, (1, DEPTH, 4))),
+            emit(op.permute_dims(emit(op.take(w, ids, 0, mode="fast")), (1, 0, 2)))),
+         "the gather is along axis 1"),
+        (lambda emit, x, w, ids: op.matmul(
+            emit(op.permute_dims(emit(op.take(w, ids, 0, mode="fast")), (0, 2, 1))),
+            emit(op.broadcast_to(emit(op.reshape(x, (4, DEPTH, 1))), (4, DEPTH, 2)))),
+         "each matrix multiplies several columns"),
+        (lambda emit, x, w, ids: op.einsum(
+            (emit(op.reshape(x, (4, DEPTH))), emit(op.take(w, ids, 0, mode="fast"))), "uk,rkn->rn"),
+         "are not of rows and matrices"),
+    ],
+    ids=["indices of rank 2", "wrap", "permuted", "columns", "sum over rows"],
+)  # fmt: skip
+def test_other_products_stay(build: Callable[..., Any], reason: str) -> None:
+    done = _taken(build)
+    assert not done.taken
+    assert any(reason in str(left) for left in done.left), done.left
+
+
+def test_words_and_scales_of_different_experts_stay() -> None:
+    case = next(c for c in CASES if c.name == "four_bits_by_rows")
+    bb = relax.BlockBuilder()
+    x, ids = (relax.Var("x", relax.TensorType((4, DEPTH), "float32")),
+              relax.Var("ids", relax.TensorType((4,), "int64")))  # fmt: skip
+    words, scales, zeros = map(relax.const, case.matrices())
+    with bb.function("main", [x, ids]):
+        with bb.dataflow():
+            next_ids = bb.emit(op.flip(ids, 0))
+            parts = [bb.emit(op.take(p, i, 0, mode="fast"))
+                     for p, i in ((words, ids), (scales, next_ids), (zeros, ids))]  # fmt: skip
+            w = bb.emit(group_dequantize(*parts, bits=4, group_size=32, axis=1, offset=0.0))
+            out = bb.emit_output(by_rows(bb.emit, x, w, 4))
+        bb.emit_func_output(out)
+    assert not opinfo.dispatch(bb.get(), BACKENDS).taken
+
+
+def test_matrices_that_are_parameters_stay() -> None:
+    done = opinfo.dispatch(CASES[0].module(bound=False), BACKENDS)
+    assert not done.taken
+    assert any("the matrices are parameters" in str(left) for left in done.left)
+
+
+def test_it_is_a_default() -> None:
+    assert [r.backend for r in opinfo.dispatch(CASES[0].module()).taken] == ["experts"]

@@ -1,4 +1,4 @@
-"""Products of rows with matrices of their experts on CPUs: each matrix multiplies its rows at once."""
+"""Products of rows with matrices of their experts on CPUs: each matrix multiplies all its rows."""
 
 from ....layout.model.buffer_bytes import size_of
 from ...backend.backend import Backend

@@ -1,7 +1,7 @@
 """Matrices of experts in panels, one expert after another.
 
-    float matrices      data[expert, column // 32, k, column % 32], zeros fill the last panel
-    few bits            those of one matrix of all columns (`weight_only.weight_panels`)
+float matrices      data[expert, column // 32, k, column % 32], zeros fill the last panel
+few bits            those of one matrix of all columns (`weight_only.weight_panels`)
 """
 
 from __future__ import annotations

@@ -232,4 +232,3 @@ def of_one_matrix(group: Call) -> dict[str, Any]:
         if out[name] is not None:
             out[name] = int(out[name]) % 3 - 1
     return out
-

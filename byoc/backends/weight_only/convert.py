@@ -74,7 +74,8 @@ def convert(regions: Sequence[Region]) -> Code:
     symbols = tuple(r.symbol for r in regions)
     start = f"OPINFO_CONSTANTS({symbols[0]}, weights)\n"
     source = "".join([ABI, "#if defined(__AVX__)\n#include <immintrin.h>\n#endif\n", VIEWS,
-                      LARGE_PAGES, THREADS, *kernel_headers(), USING, *functions, start])  # fmt: skip
+                      LARGE_PAGES, THREADS, *kernel_headers(), USING, *functions,
+                      start])  # fmt: skip
     rounds = tuple((r.symbol, text) for r in regions if (text := rounding(r)))
     return Code(source, symbols, constants.named(symbols[0]), options(), rounds)
 
