@@ -109,7 +109,7 @@ def calls_of(name: str, threads: int) -> dict[str, Callable[[Any], Any]]:
     others = [b for b in choice.backends if b != "experts"]
     classes = {"tvm": 3, "weight_only": 4}
     target = f"llvm -num-cores={threads}" if threads > 1 else None
-    more = {} if target is None else {"target": target}
+    more: dict[str, Any] = {} if target is None else {"target": target}
     ours, before = (opinfo.compile(mod, b, priority=p, **more)
                     for b, p in ((None, None), (others, classes)))  # fmt: skip
     function = "forward" if name.endswith("_q4") else "main"

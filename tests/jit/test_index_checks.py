@@ -104,9 +104,9 @@ def test_what_is_proved_to_be_inside_is_not_checked() -> None:
 @I.ir_module
 class Arithmetic:
     @R.function
-    def main(
-        t: R.Tensor((5, 4), "float32"), i: R.Tensor(("n",), "int64")
-    ) -> R.Tuple(R.Tensor, R.Tensor):
+    def main(t: R.Tensor((5, 4), "float32"), i: R.Tensor(("n",), "int64")) -> R.Tuple(
+        R.Tensor, R.Tensor
+    ):
         with R.dataflow():
             a = R.clip(i, 0, 2)
             near = R.subtract(R.add(a, R.clip(i, 1, 2)), R.const(1, "int64"))

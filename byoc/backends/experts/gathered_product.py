@@ -171,14 +171,14 @@ def _product(product: Call, side: int, of: _Matrices) -> GatheredProduct | str:
         return form
     axis, alone = form
     depth, columns = chosen.shape[axis], chosen.shape[3 - axis]
-    tables = of.group.operands if of.group is not None and len(of.gathers) == 1 else [
-        g.operands[0] for g in of.gathers]  # fmt: skip
-    tables = tuple(t for t in tables if isinstance(t, Tensor))
-    experts = tables[0].shape[0]
+    late = of.group is None or len(of.gathers) > 1  # what is gathered is stored
+    stored = [g.operands[0] for g in of.gathers] if late else of.group.operands
+    matrices = tuple(t for t in stored if isinstance(t, Tensor))
+    experts = matrices[0].shape[0]
     if not all(isinstance(e, int) for e in (experts, depth, columns)):
         return "the extents of the matrices are symbolic"
     return GatheredProduct(
-        rows, ids, tables, of.group, of.dtypes, experts, depth, columns,
+        rows, ids, matrices, of.group, of.dtypes, experts, depth, columns,
         3 - axis if of.swapped else axis, _mode(first) == "clip", product.result, alone,
     )  # fmt: skip
 
@@ -200,8 +200,10 @@ def _form(product: Call, side: int, rows: Tensor, chosen: Tensor) -> tuple[int, 
     transposed = product.attrs.get("transposed") or (False, False)
     if len(rows.shape) != 3 or not (rows.shape[0] == 1 or _equal(rows.shape[0], chosen.shape[0])):
         return "the rows are not as many as the matrices, or shared by all"
+    if side == 1 and transposed[0]:
+        return "the rows are transposed"
     if side == 1:
-        return "the rows are transposed" if transposed[0] else (2 if transposed[1] else 1, False)
+        return 2 if transposed[1] else 1, False
     if rows.shape[1 if transposed[1] else 2] != 1:
         return "each matrix multiplies several columns"
     return 1 if transposed[0] else 2, True
