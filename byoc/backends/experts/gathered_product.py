@@ -171,8 +171,9 @@ def _product(product: Call, side: int, of: _Matrices) -> GatheredProduct | str:
         return form
     axis, alone = form
     depth, columns = chosen.shape[axis], chosen.shape[3 - axis]
-    late = of.group is None or len(of.gathers) > 1  # what is gathered is stored
-    stored = [g.operands[0] for g in of.gathers] if late else of.group.operands
+    stored: Sequence[object] = [g.operands[0] for g in of.gathers]
+    if of.group is not None and len(of.gathers) == 1:
+        stored = of.group.operands
     matrices = tuple(t for t in stored if isinstance(t, Tensor))
     experts = matrices[0].shape[0]
     if not all(isinstance(e, int) for e in (experts, depth, columns)):
