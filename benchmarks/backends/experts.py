@@ -5,9 +5,9 @@
 The layers are those of `transformers` with random weights of float32: `mixtral` (8 experts of 512 x
 1536, 2 for a token), whose matrices are gathered, and `qwen3_moe` (64 experts of 512 x 256, 8 for a
 token), whose rows are sorted by expert. `mixtral_q4` is the first one by `relax.frontend.nn` with 4
-bits in groups of 32. A time is the median of calls in turns: CPU seconds of one thread, wall time of
-several. `before` is opinfo without the backend; `apart` is the largest difference to torch relative
-to the largest value.
+bits in groups of 32. A time is the median of calls in turns: CPU seconds of one thread, wall time
+of several. `before` is opinfo without the backend; `apart` is the largest difference to torch
+relative to the largest value.
 """
 
 from __future__ import annotations

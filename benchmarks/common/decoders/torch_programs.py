@@ -195,14 +195,15 @@ def _of_decoder(model: Any, hidden: list[torch.Tensor], read: dict[int, Any]) ->
         cache = transformers.EncoderDecoderCache(
             transformers.DynamicCache(past), transformers.DynamicCache(cross)
         )
-        size = cross[0][0].shape[2]
+        read = ids.new_zeros((1, cross[0][0].shape[2], 64), dtype=torch.float32)
         out = model(decoder_input_ids=ids, past_key_values=cache, use_cache=True,
-                    encoder_outputs=(ids.new_zeros((1, size, 64), dtype=torch.float32),))  # fmt: skip
+                    encoder_outputs=(read,))  # fmt: skip
         return out.logits, _pairs(out.past_key_values.self_attention_cache)
 
     starts = [(_ids(n), h) for n, h in zip((4, 1, 6), hidden, strict=False)]
     yield Program("start", Function(model, start), (({1: Dim.DYNAMIC}, read),), starts)
     with torch.no_grad():
         steps = [(_ids(n), *start(model, *s)[1:]) for n, s in zip((1, 1, 1), starts, strict=False)]
-    across = [tuple({2: d for d in read.values()} for _ in "kv") for _ in steps[0][2]]
+    longer = {axis + 1: dim for axis, dim in read.items()}
+    across = [(longer, longer) for _ in steps[0][2]]
     yield Program("step", Function(model, step), (({}, _grow(steps[0][1]), across),), steps)
