@@ -129,6 +129,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
                 "1.3e-6"
             ),
         ),
+        "programs": Command("an importer or a lowering", figures="PROGRAMS"),
         "shapes.stream": Command("schedules or kernels", "shapes.md"),
         "shapes.cold": Command(
             "sessions, the compiling process or generic kernels",

@@ -220,7 +220,7 @@ def _of_einsum(subscripts: str, side: int, rows: Tensor) -> tuple[int, bool] | s
     matrix, row = parts[side], parts[1 - side]
     if len(matrix) != 3 or len({*matrix}) != 3 or len(row) != 2 or len({*row}) != 2:
         return f"the subscripts {subscripts} are not of rows and matrices"
-    lead, depth = row
+    lead, depth = row[0], row[1]
     if depth not in matrix[1:] or out != matrix[0] + matrix[3 - matrix.index(depth)]:
         return f"the subscripts {subscripts} are not of rows and matrices"
     if lead != matrix[0] and (lead in matrix or rows.shape[0] != 1):
