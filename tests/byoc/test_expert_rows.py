@@ -172,7 +172,7 @@ def test_what_follows_is_computed_beside_the_rows_of_the_result() -> None:
         y = emit(op.matmul(x, emit(op.take(w, ids, 0, mode="fast"))))
         return op.nn.silu(emit(op.add(y, relax.const(bias))))
 
-    compiled = opinfo.compile(_product(build, 30), BACKENDS)
+    compiled: Any = opinfo.compile(_product(build, 30), BACKENDS)
     assert [len(r.ops) for r in compiled.dispatched.taken] == [4]
     case, ids = CASES[0], [3, 1, 3] * 10
     x, numbers = case.inputs(ids)
@@ -188,7 +188,7 @@ def test_several_rows_have_one_number() -> None:
         shared = emit(op.reshape(x, (1, 5, DEPTH)))
         return op.matmul(shared, emit(op.take(w, ids, 0, mode="fast")))
 
-    compiled = opinfo.compile(_product(build, 5), BACKENDS)
+    compiled: Any = opinfo.compile(_product(build, 5), BACKENDS)
     assert [r.backend for r in compiled.dispatched.taken] == ["experts"]
     x, numbers = CASES[0].inputs([2, 0, 2, 1, 2])
     expected = x.astype(float) @ CASES[0].values()[numbers]
@@ -200,11 +200,11 @@ def test_numbers_outside_of_the_experts_are_clipped_or_an_error() -> None:
         mod = _product(lambda emit, x, w, ids, mode=mode: op.matmul(
             x, emit(op.take(w, emit(op.divide(ids, relax.const(2, "int64"))), 0,
                             mode=mode))))  # fmt: skip
-        compiled = opinfo.compile(mod, BACKENDS)
+        compiled: Any = opinfo.compile(mod, BACKENDS)
         assert [r.backend for r in compiled.dispatched.taken] == ["experts"]
         x, numbers = CASES[0].inputs([-2, 4, 8])
         if mode == "fast":
-            with pytest.raises(tvm.error.InternalError, match="outside of its axis"):
+            with pytest.raises(ValueError, match="outside of its axis"):
                 compiled.run(x[:, None], numbers)
             continue
         expected = np.einsum("rk,rkn->rn", x.astype(float), CASES[0].values()[[0, 2, 3]])
