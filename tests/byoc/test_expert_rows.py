@@ -19,7 +19,7 @@ BACKENDS = ["experts", "tvm"]
 EXPERTS, DEPTH, COLUMNS = 4, 288, 48
 M = tvm.tirx.Var("m", "int64")
 #: The experts of some rows: few and many, sorted or not, some experts without a row.
-NUMBERS = ([2], [3, 0], [1] * 20, [3, 0, 3, 2, 3] * 9, [0, 1, 2, 3] * 60, [])
+NUMBERS: tuple[list[int], ...] = ([2], [3, 0], [1] * 20, [3, 0, 3, 2, 3] * 9, [0, 1, 2, 3] * 60, [])
 Emit = Callable[[Any], Any]
 
 

@@ -114,10 +114,10 @@ def _matrices(region: Region, of: GatheredProduct, constants: Constants) -> str:
     """The C++ of the packed matrices."""
     arrays = [region.constants[t.index] for t in of.matrices]
     if of.group is None:
-        data = dense_panels(arrays[0], of.axis, of.dtypes)
-        kind = TYPES[str(data.dtype)]
+        dense = dense_panels(arrays[0], of.axis, of.dtypes)
+        kind = TYPES[str(dense.dtype)]
         return (f"const Dense<{kind}> w{{{of.depth}, {of.columns}, reinterpret_cast<const {kind}*>("
-                f"packed_weights[{constants.add(data)}])}};")  # fmt: skip
+                f"packed_weights[{constants.add(dense)}])}};")  # fmt: skip
     panels = grouped_panels(arrays, of)
     data, scales = constants.add(panels.data), constants.add(panels.scales)
     zeros = None if panels.zeros is None else constants.add(panels.zeros)

@@ -22,7 +22,9 @@ from .arguments import Converter, arguments, positive
 def has_complex(node: fx.Node) -> bool:
     """Return whether a node's result or an operand is complex; an assertion has no result."""
     values = [node.meta.get("val"), *(a.meta.get("val") for a in node.all_input_nodes)]
-    return isinstance(values[0], torch.Tensor) and any(isinstance(v, torch.Tensor) and v.is_complex() for v in values)
+    return isinstance(values[0], torch.Tensor) and any(
+        isinstance(v, torch.Tensor) and v.is_complex() for v in values
+    )
 
 
 def convert(importer: Any, node: fx.Node) -> Any:
