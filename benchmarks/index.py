@@ -109,7 +109,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
                 "0.49x of its fastest level; two threads: 134 %, 0.09x, 0.33x, 0.68x"
             ),
         ),
-        "experts": Command("products with experts on CPUs", figures="FIGURES"),
+        "expert_layers": Command("products with experts on CPUs", figures="FIGURES"),
         "end_to_end": Command("a front end, compiling or export", "end-to-end.md"),
         "offload": Command("patterns or planning", "offload.md"),
         "dispatch": Command("the choice of layouts and regions", "dispatch.md"),

@@ -1,6 +1,6 @@
 """Time layers of experts on a CPU, with and without the backend that groups rows by expert.
 
-    python -m benchmarks.experts [--threads N] [--rounds N] [--tokens N ...] [LAYER ...]
+    python -m benchmarks.expert_layers [--threads N] [--rounds N] [--tokens N ...] [LAYER ...]
 
 The layers are those of `transformers` with random weights of float32: `mixtral` (8 experts of 512 x
 1536, 2 for a token), whose matrices are gathered, and `qwen3_moe` (64 experts of 512 x 256, 8 for a
@@ -147,7 +147,7 @@ def first(result: Any) -> Any:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="benchmarks.experts", description=__doc__)
+    parser = argparse.ArgumentParser(prog="benchmarks.expert_layers", description=__doc__)
     parser.add_argument("layer", nargs="*", default=LAYERS, metavar="LAYER")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=9)
