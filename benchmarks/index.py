@@ -109,6 +109,13 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
                 "0.49x of its fastest level; two threads: 134 %, 0.09x, 0.33x, 0.68x"
             ),
         ),
+        "expert_layers": Command(
+            "products with experts on CPUs",
+            figures=(
+                "one thread, 1 and 128 tokens: Mixtral 0.89x and 0.18x, Qwen3-MoE 0.63x and 0.46x "
+                "the time of `torch.compile`; without the backend 5 and 50, 3 and 33 times as long"
+            ),
+        ),
         "end_to_end": Command("a front end, compiling or export", "end-to-end.md"),
         "offload": Command("patterns or planning", "offload.md"),
         "dispatch": Command("the choice of layouts and regions", "dispatch.md"),
@@ -126,6 +133,12 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
                 "both importers with float32, without a session: ten of ten, at most 3.1e-6 apart; "
                 "`llama.torch` and `qwen2.relax4` with a session: 7.5e-7; `llama` of four bits: "
                 "1.3e-6"
+            ),
+        ),
+        "programs": Command(
+            "an importer or a lowering",
+            figures=(
+                "DeepSeek-V2 and V3, T5, Whisper and Mamba with a cache: at most 1.3e-6 apart"
             ),
         ),
         "shapes.stream": Command("schedules or kernels", "shapes.md"),

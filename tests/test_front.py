@@ -90,8 +90,8 @@ def test_a_backend_without_samples_is_not_chosen_by_default() -> None:
                 for name in ("onednn", "tvm") for n in stream]  # fmt: skip
     calibration = Calibration(CalibratedMachine("a CPU", "avx2", 1, {}), tuple(samples))
     choice = choose_backends(None, None, calibration)
-    assert list(choice.backends) == ["onednn", "weight_only"]  # it comes first, at any cost
-    assert choice.priority == {"tvm": 3, "weight_only": 4}
+    assert list(choice.backends) == ["onednn", "weight_only", "experts"]  # these come first
+    assert choice.priority == {"tvm": 3, "weight_only": 4, "experts": 4}
     assert "without blas, onnxruntime" in str(choice.costs)
     named = choose_backends(["blas"], None, calibration)
     assert (list(named.backends), named.priority) == (["blas"], None)

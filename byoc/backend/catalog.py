@@ -20,6 +20,7 @@ BUILT_IN = {
     "onednn": "onednn:ONEDNN",
     "blas": "blas:BLAS",
     "weight_only": "weight_only:WEIGHT_ONLY",
+    "experts": "experts:EXPERTS",
     "onnxruntime": "onnxruntime:ONNXRUNTIME",
     "openvino": "openvino:OPENVINO",
     "example_npu": "example_npu:NPU",

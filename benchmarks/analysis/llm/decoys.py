@@ -66,6 +66,16 @@ CHANGES: tuple[tuple[str, str], ...] = (
     (r"(v\d+) \+ 16\b", r"\1 + 15"),
     (r"(v\d+) - 16\b", r"\1 - 15"),
     (r"\* 2 %", "* 3 %"),
+    (r"T\.int64\((\d+)\)", r"T.int64(\1 // 2)"),
+    (r"(v\d+) % (\d+)\b", r"(\2 - 1 - \1 % \2)"),  # rows of a page in reverse
+    (r"(v\d+) % (\d+)\b", r"\1 % (\2 // 2)"),
+    (r"\) \* (v\d+\[)", r") + \1"),  # the scale is a term
+    (r"\) \+ T\.", ") - T."),  # the other direction of a rotation
+    (r"T\.sin\((v\d+)\)", r"T.sin(-\1)"),
+    (r"T\.(cos|sin)\((v\d+)\)", r"T.\1(\2 + \2)"),
+    (r"(v\d+) ([+-]) (8|10|16)\b", r"\1 \2 \3 // 2"),  # another half, another head
+    (r"(v\d+) < (\d+)\b", r"\1 < \2 // 2"),
+    (r"\] = (v\d+\[[^\n]*\])\n", r"] = \1 + \1\n"),  # twice the element of a cache
 )
 
 

@@ -72,13 +72,18 @@ def convert(regions: Sequence[Region]) -> Code:
     constants = Constants()
     functions = [_function(r, constants) for r in regions]
     symbols = tuple(r.symbol for r in regions)
-    here = files(__package__) / "cpp"
-    kernels = [(here / f"{name}.hpp").read_text(encoding="utf-8") for name in HEADERS]
     start = f"OPINFO_CONSTANTS({symbols[0]}, weights)\n"
     source = "".join([ABI, "#if defined(__AVX__)\n#include <immintrin.h>\n#endif\n", VIEWS,
-                      LARGE_PAGES, THREADS, *kernels, USING, *functions, start])  # fmt: skip
+                      LARGE_PAGES, THREADS, *kernel_headers(), USING, *functions,
+                      start])  # fmt: skip
     rounds = tuple((r.symbol, text) for r in regions if (text := rounding(r)))
     return Code(source, symbols, constants.named(symbols[0]), options(), rounds)
+
+
+def kernel_headers() -> list[str]:
+    """The C++ of the kernels; it follows `LARGE_PAGES` and `THREADS`."""
+    here = files(__package__) / "cpp"
+    return [(here / f"{name}.hpp").read_text(encoding="utf-8") for name in HEADERS]
 
 
 def options() -> tuple[str, ...]:

@@ -32,8 +32,9 @@ from .models import as_module
 
 #: The class of TVM's own code if no backends are named: that of all backends.
 SHARED = 3
-#: Backends that come first whatever they cost: others would store weights of few bits in full.
-FIRST = ("weight_only",)
+#: Backends that come first whatever they cost: others would store weights of few bits in full, or
+#: the matrices of all rows.
+FIRST = ("weight_only", "experts")
 
 
 def dispatch(

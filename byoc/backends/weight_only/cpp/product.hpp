@@ -79,11 +79,11 @@ void each_of(int64_t count, bool parallel, const Each& each) {
   for (int64_t k = 0; k < count; ++k) each(k);
 }
 
-// Some rows of activations as the kernels read them.
+// Some rows of activations as the kernels read them; `start(r)` is where one is.
 class Rows {
  public:
-  template <typename T>
-  Rows(const Weights& w, const T* x, int64_t count, bool parallel)
+  template <typename Row>
+  Rows(const Weights& w, int64_t count, bool parallel, const Row& start)
       : width_(w.blocks * w.block),
         floats_(new float[count * width_]),
         units_(new float[count]),
@@ -96,7 +96,7 @@ class Rows {
       float* row = floats_.get() + r * width_;
       for (int64_t b = 0; b < w.blocks; ++b, row += w.block) {
         const int64_t values = w.count(b);
-        read_row(x + r * w.depth + w.first(b), values, row);
+        read_row(start(r) + w.first(b), values, row);
         std::fill(row + values, row + w.block, 0.f);
       }
       row = floats_.get() + r * width_;
@@ -187,27 +187,53 @@ struct Others {
   }
 };
 
-// out = finish(x w), in rows of the activations' last axis. X and Y are float, or uint16_t for float16.
+// Which rows of a result are computed, and from which rows of activations, of which there may be fewer.
+struct Chosen {
+  const int64_t* rows;  // null for the first ones
+  int64_t sources;
+
+  int64_t to(int64_t r) const { return rows == nullptr ? r : rows[r]; }
+  int64_t from(int64_t r) const { return to(r) % sources; }
+};
+
+// What follows a product for `n` columns of some rows from column `at` on, and their place in `out`.
+template <typename Y>
+struct Written {
+  const Chosen& chosen;
+  const Others& others;
+  Finish* finish;
+  Y* out;
+  int64_t columns, at, n;
+  std::vector<float> room = std::vector<float>(others.number * n);
+  std::vector<const float*> p = std::vector<const float*>(others.number + 1);
+
+  void operator()(int64_t r, float* values) {
+    const int64_t row = chosen.to(r);
+    if (finish != nullptr) {
+      others.beside(row, at, n, room.data(), p.data());
+      finish(values, p.data(), others.steps.data(), n);
+    }
+    write_row(values, n, out + row * columns + at);
+  }
+};
+
+// out = finish(x w) for `count` rows. X and Y are float, or uint16_t for float16.
 template <typename X, typename Y>
-void product(const Weights& w, const Kernels& by, const View& x, const View& out, const View* all,
-             const bool* half, int number, Finish* finish) {
-  int64_t count = 1;
-  for (int k = 0; k + 1 < out.rank; ++k) count *= out.dims[k];
+void product(const Weights& w, const Kernels& by, const X* x, Y* out, int64_t count,
+             const Chosen& chosen, const Others& others, Finish* finish) {
   if (count == 0 || w.columns == 0) return;
-  const Others others(out, count, all, half, number);
   const bool parallel = count * w.depth * w.columns > kSerial;
   const int64_t segment = std::clamp<int64_t>(w.panels() / 16, 1, kSegment);
   const int64_t tasks = (w.panels() + segment - 1) / segment;
   for (int64_t top = 0; top < count; top += kRowsAtOnce) {
     const int64_t some = std::min(kRowsAtOnce, count - top);
-    const Rows rows(w, reinterpret_cast<const X*>(x.data) + top * w.depth, some,
-                    parallel && some > 8);
+    const Rows rows(w, some, parallel && some > 8,
+                    [&](int64_t r) { return x + chosen.from(top + r) * w.depth; });
     each_of(tasks, parallel, [&](int64_t task) {
       const int64_t first = task * segment, last = std::min(first + segment, w.panels());
       const int64_t column = first * kColumns, n = std::min(last * kColumns, w.columns) - column;
       float values[kRows][kSegment * kColumns], tile[kRows][kColumns];
-      std::vector<float> room(number * n);
-      std::vector<const float*> p(number + 1);
+      Written<Y> written{chosen, others, finish, out, w.columns, column, n};
       for (int64_t r = 0, height; r < some; r += height) {
         height = rows.alike(r, std::min<int64_t>(kRows, some - r));
         for (int64_t panel = first; panel < last; ++panel) {
@@ -215,17 +241,21 @@ void product(const Weights& w, const Kernels& by, const View& x, const View& out
           for (int64_t k = 0; k < height; ++k)
             std::memcpy(values[k] + (panel - first) * kColumns, tile[k], sizeof tile[k]);
         }
-        for (int64_t k = 0; k < height; ++k) {
-          const int64_t row = top + r + k;
-          if (finish != nullptr) {
-            others.beside(row, column, n, room.data(), p.data());
-            finish(values[k], p.data(), others.steps.data(), n);
-          }
-          write_row(values[k], n, reinterpret_cast<Y*>(out.data) + row * w.columns + column);
-        }
+        for (int64_t k = 0; k < height; ++k) written(top + r + k, values[k]);
       }
     });
   }
+}
+
+// The same for all rows of the activations' last axis.
+template <typename X, typename Y>
+void product(const Weights& w, const Kernels& by, const View& x, const View& out, const View* all,
+             const bool* half, int number, Finish* finish) {
+  int64_t count = 1;
+  for (int k = 0; k + 1 < out.rank; ++k) count *= out.dims[k];
+  if (count == 0) return;
+  product(w, by, reinterpret_cast<const X*>(x.data), reinterpret_cast<Y*>(out.data), count,
+          Chosen{nullptr, count}, Others(out, count, all, half, number), finish);
 }
 
 }  // namespace

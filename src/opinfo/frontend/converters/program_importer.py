@@ -19,6 +19,7 @@ from tvm.relax.frontend.torch.exported_program_translator import ExportedProgram
 from ..onnx_graph.scalars import Rational
 from . import (
     assertions,
+    complex_pairs,
     gathering,
     grouped_products,
     norms_and_pools,
@@ -36,7 +37,7 @@ from .sizes.size_checks import emit_check
 
 _FAMILIES = (
     torch_arithmetic, gathering, grouped_products, norms_and_pools, torch_products, torch_slices,
-    resizing, torch_recurrent, assertions,
+    resizing, torch_recurrent, assertions, complex_pairs,
 )  # fmt: skip
 CONVERTERS: Mapping[str, Converter] = {
     name: convert for family in _FAMILIES for name, convert in family.CONVERTERS.items()
@@ -87,6 +88,10 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
         declared = node.meta.get("val")
         if is_symbolic(declared) and node.target.__name__ not in _ITEMS:
             return self._size(declared)
+        if complex_pairs.has_complex(node):
+            result = complex_pairs.convert(self, node)
+            self.converted.append((result, node))
+            return result
         with self._replaced(self._operands(node)):
             result = convert(node)
         if is_symbolic(declared):

@@ -1,0 +1,83 @@
+"""Compile state spaces, encoders with decoders and DeepSeek as `torch.export` writes them.
+
+    python -m benchmarks.programs [--backends NAME ...] [PROGRAM ...]
+
+A program is an architecture of `benchmarks.common.decoders.torch_programs`, or one of its parts,
+`t5.step`. One line a program: seconds to import and to compile it, and for each length the largest
+difference to torch, relative to the largest value of the result. Exits 1 if one is above 1e-4.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import tvm
+
+import opinfo
+from benchmarks.common.decoders.torch_programs import CONFIGURATIONS, Program, programs
+from opinfo.frontend.checks.tidy import tidy
+from opinfo.frontend.formats.from_torch import from_program
+
+#: The largest difference to torch.
+BOUND = 1e-4
+
+
+def leaves(value: Any) -> Iterator[Any]:
+    """Yield the tensors in tuples and lists as arrays, in order."""
+    if isinstance(value, (torch.Tensor, np.ndarray, tvm.runtime.Tensor)):
+        yield np.asarray(value.detach() if isinstance(value, torch.Tensor) else value)
+        return
+    for part in value:
+        yield from leaves(part)
+
+
+def apart(program: Program, compiled: Any) -> list[float]:
+    """The largest difference to torch for each run of a program."""
+    out = []
+    for args in program.arguments:
+        with torch.no_grad():
+            expected = list(leaves(program.module(*args)))
+        got = list(leaves(compiled.run(*leaves(args))))
+        pairs = list(zip(got, expected, strict=True))
+        assert all(a.shape == b.shape for a, b in pairs)
+        out.append(max(float(np.abs(a - b).max() / np.abs(b).max()) for a, b in pairs))
+    return out
+
+
+def measure(program: Program, backends: Sequence[str] | None) -> list[float]:
+    """Import, compile and run a program; print its line."""
+    start = time.process_time()
+    mod = tidy(from_program(program.exported()))
+    imported = time.process_time()
+    compiled = opinfo.compile(mod, backends)
+    done = time.process_time()
+    differences = apart(program, compiled)
+    print(f"{program.name}: imported in {imported - start:.1f} s, compiled in "
+          f"{done - imported:.1f} s, apart {' '.join(f'{d:.1e}' for d in differences)}",
+          flush=True)  # fmt: skip
+    return differences
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="benchmarks.programs", description=__doc__)
+    parser.add_argument("program", nargs="*", default=list(CONFIGURATIONS), metavar="PROGRAM")
+    parser.add_argument("--backends", nargs="+", default=None, metavar="NAME")
+    options = parser.parse_args(argv)
+    warnings.simplefilter("ignore")
+    worst = 0.0
+    for name in options.program:
+        architecture, _, part = name.partition(".")
+        for program in programs(architecture):
+            if not part or program.name.partition(".")[2] == part:
+                worst = max([worst, *measure(program, options.backends)])
+    return int(worst > BOUND)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

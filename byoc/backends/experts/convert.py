@@ -1,0 +1,130 @@
+"""Regions as one C++ file: the kernels, and a function for each region with its packed matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.resources import files
+
+from ...backend.backend import Code
+from ...backend.region import Region, Tensor
+from ...codegen.abi import ABI
+from ..common.epilogue import statements
+from ..common.region_source import (
+    LARGE_PAGES,
+    THREADS,
+    VIEWS,
+    Constants,
+    ints,
+    row,
+    tensors,
+)
+from ..weight_only.convert import (
+    BITS,
+    EXACT,
+    FINISH,
+    HALF,
+    LIMBS,
+    TYPES,
+    has_limbs,
+    kernel_headers,
+    options,
+)
+from .expert_panels import dense_panels, grouped_panels
+from .gathered_product import GatheredProduct, place_of, read
+
+#: The bits of a tensor in a table of shapes; negative for integers.
+TABLE = {**BITS, "int32": -32, "int64": -64}
+FUNCTION = """%(finish)s
+static void %(symbol)s_(const View* t) {
+  const View others[] = {%(others)s}, x = %(left)s, ids = %(ids)s, &out = t[%(last)d];
+  static const bool half[] = {%(half)s};
+  %(matrices)s
+  Call<%(x)s, %(y)s>{x, out, others, half, %(number)d, %(name)s}.run<%(id)s>(
+      w, %(columns)d, %(depth)d, ids, %(experts)d, %(clips)d);
+}
+OPINFO_FUNCTION(%(symbol)s) {
+  static const int64_t rows[] = {%(rows)s};
+  View t[%(last)d + 1];
+  if (int code = given(t, "%(symbol)s", args, count, %(last)d + 1, rows)) return code;
+  return opinfo::guarded([&] { %(symbol)s_(t); });
+}
+"""
+USING = """
+using namespace opinfo_experts;
+"""
+
+
+def convert(regions: Sequence[Region]) -> Code:
+    """The C++ of all regions of a model."""
+    constants = Constants()
+    functions = [_function(r, constants) for r in regions]
+    symbols = tuple(r.symbol for r in regions)
+    here = files(__package__) / "cpp"
+    own = [(here / f"{n}.hpp").read_text(encoding="utf-8") for n in ("dense", "rows_of_experts")]
+    start = f"OPINFO_CONSTANTS({symbols[0]}, weights)\n"
+    source = "".join([ABI, "#if defined(__AVX__)\n#include <immintrin.h>\n#endif\n", VIEWS,
+                      LARGE_PAGES, THREADS, *kernel_headers(), *own, USING, *functions,
+                      start])  # fmt: skip
+    rounds = tuple((r.symbol, text) for r in regions if (text := rounding(r)))
+    return Code(source, symbols, constants.named(symbols[0]), options(), rounds)
+
+
+def gathered(region: Region) -> GatheredProduct:
+    """The product of a region that a pattern took."""
+    of = read(region)
+    assert isinstance(of, GatheredProduct), of
+    return of
+
+
+def rounding(region: Region) -> str:
+    """How a region rounds differently from its operators."""
+    of = gathered(region)
+    out = [LIMBS] if of.group is not None and has_limbs() else []
+    if of.group is not None and of.group.result.dtype == "float16":
+        out.append(EXACT)
+    calls = region.calls[place_of(region) :]
+    return "; ".join([*out, HALF] if any(c.result.dtype == "float16" for c in calls) else out)
+
+
+def _function(region: Region, constants: Constants) -> str:
+    of, others = gathered(region), list[Tensor]()
+    epilogue = statements(region.calls[place_of(region) + 1 :], others)
+    every, name = tensors(region), f"{region.symbol}_finish"
+
+    def view(tensor: Tensor) -> str:
+        if tensor.source == "constant":
+            return f"constant({constants.add(region.constants[tensor.index])})"
+        return f"t[{tensor.index}]"
+
+    left, ids, *beside = [view(t) for t in (of.rows, of.ids, *others)]
+    return FUNCTION % {
+        "finish": FINISH % (name, "\n    ".join(epilogue)) if epilogue else "",
+        "name": name if epilogue else "nullptr", "symbol": region.symbol,
+        "matrices": _matrices(region, of, constants), "left": left, "ids": ids,
+        "others": ", ".join([*beside, "View{}"]), "number": len(others),
+        "half": ints([*(o.dtype == "float16" for o in others), 0]),
+        "x": TYPES[of.rows.dtype], "y": TYPES[region.result.dtype],
+        "id": f"{of.ids.dtype}_t", "columns": of.columns, "depth": of.depth,
+        "experts": of.experts, "clips": of.clips, "last": len(every) - 1,
+        "rows": ", ".join(ints(row(t, TABLE[t.dtype])) for t in every),
+    }  # fmt: skip
+
+
+def _matrices(region: Region, of: GatheredProduct, constants: Constants) -> str:
+    """The C++ of the packed matrices."""
+    arrays = [region.constants[t.index] for t in of.matrices]
+    if of.group is None:
+        dense = dense_panels(arrays[0], of.axis, of.dtypes)
+        kind = TYPES[str(dense.dtype)]
+        return (f"const Dense<{kind}> w{{{of.depth}, {of.columns}, reinterpret_cast<const {kind}*>("
+                f"packed_weights[{constants.add(dense)}])}};")  # fmt: skip
+    panels = grouped_panels(arrays, of)
+    data, scales = constants.add(panels.data), constants.add(panels.scales)
+    zeros = None if panels.zeros is None else constants.add(panels.zeros)
+    sizes = (of.depth, of.columns, panels.group, panels.block, panels.part, panels.blocks,
+             panels.offset)  # fmt: skip
+    pointers = [f"packed_weights[{data}]", f"packed_weights[{scales}]",
+                "nullptr" if zeros is None else f"packed_weights[{zeros}]"]  # fmt: skip
+    kind, bits = TYPES[str(panels.scales.dtype)], panels.bits
+    return (f"const Grouped w{{{{{ints(sizes)}, {', '.join(pointers)}}}, kernels<{bits}, {kind}>, "
+            f"{bits}, sizeof({kind})}};")  # fmt: skip

@@ -1,0 +1,97 @@
+// Products with float32 or float16 matrices in panels of 32 columns, as `expert_panels.py` writes
+// them. It follows product.hpp of the weights of few bits.
+namespace opinfo_experts {
+namespace {
+
+using namespace opinfo_weight_only;
+
+constexpr int kWide = 2 * kColumns;     // of a panel
+constexpr int64_t kPart = 256;          // values whose sum is added to the others, for accuracy
+constexpr int64_t kMostRows = 96;       // whose sums stay in the first cache
+// Vectors of a tile, and its rows: the sums are in registers.
+#if defined(__AVX512F__)
+constexpr int kVectors = 2, kHeight = 12;
+#else
+constexpr int kVectors = 1, kHeight = 6;
+#endif
+
+// A matrix of `depth` rows: element (k, j) is data[j / 32][k][j % 32].
+template <typename W>
+struct Dense {
+  int64_t depth, columns;
+  const W* data;
+
+  int64_t panels() const { return (columns + kWide - 1) / kWide; }
+  Dense of(int64_t expert) const { return {depth, columns, data + expert * panels() * depth * kWide}; }
+};
+
+// Add the product of `rows` rows with `count` rows of a panel to y.
+template <typename W, int rows>
+void dense_tile(const W* w, const float* x, int64_t step, int64_t count, float* y) {
+  for (int first = 0; first < kWide; first += kVectors * kColumns) {
+    Floats sum[rows][kVectors] = {};
+    const W* at = w + first;
+    for (int64_t k = 0; k < count; ++k, at += kWide) {
+      // Few rows wait for memory; the other lines of it are requested with the next vectors.
+      if (rows <= 4 && first == 0)
+        for (size_t line = 0; line < kWide * sizeof(W); line += 64)
+          __builtin_prefetch(reinterpret_cast<const char*>(at) + kAhead + line, 0, 2);
+      Floats weight[kVectors];
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) weight[v] = widened(at + v * kColumns);
+#pragma GCC unroll 12
+      for (int r = 0; r < rows; ++r) {
+        const Floats value = all_of(x[r * step + k]);
+#pragma GCC unroll 2
+        for (int v = 0; v < kVectors; ++v) sum[r][v] += value * weight[v];
+      }
+    }
+#pragma GCC unroll 12
+    for (int r = 0; r < rows; ++r)
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v)
+        *reinterpret_cast<Floats*>(y + r * kWide + first + v * kColumns) += sum[r][v];
+  }
+}
+
+template <typename W>
+using Tile = void (*)(const W*, const float*, int64_t, int64_t, float*);
+
+template <typename W, size_t... rows>
+Tile<W> tile_of(size_t height, std::index_sequence<rows...>) {
+  static constexpr Tile<W> all[] = {dense_tile<W, rows + 1>...};
+  return all[height - 1];
+}
+
+// out = finish(x w) for `count` rows. X and Y are float, or uint16_t for float16.
+template <typename W, typename X, typename Y>
+void product(const Dense<W>& w, const X* x, Y* out, int64_t count, const Chosen& chosen,
+             const Others& others, Finish* finish) {
+  const bool parallel = count * w.depth * w.columns > kSerial;
+  // Rows that are a power of two apart would be in the same places of a cache.
+  const int64_t step = w.depth / kColumns * kColumns + 2 * kColumns;
+  std::unique_ptr<float[]> rows(new float[std::min(count, kMostRows) * step]);
+  for (int64_t top = 0; top < count; top += kMostRows) {
+    const int64_t some = std::min(kMostRows, count - top);
+    each_of(some, parallel && some > 8, [&](int64_t r) {
+      read_row(x + chosen.from(top + r) * w.depth, w.depth, rows.get() + r * step);
+    });
+    const int64_t tiles = (some + kHeight - 1) / kHeight, height = (some + tiles - 1) / tiles;
+    each_of(w.panels(), parallel, [&](int64_t panel) {
+      alignas(64) float sums[kMostRows * kWide];
+      std::fill(sums, sums + some * kWide, 0.f);
+      const W* data = w.data + panel * w.depth * kWide;
+      for (int64_t k = 0; k < w.depth; k += kPart)
+        for (int64_t r = 0; r < some; r += height)
+          tile_of<W>(std::min(height, some - r), std::make_index_sequence<kHeight>())(
+              data + k * kWide, rows.get() + r * step + k, step, std::min(kPart, w.depth - k),
+              sums + r * kWide);
+      const int64_t column = panel * kWide, n = std::min<int64_t>(kWide, w.columns - column);
+      Written<Y> written{chosen, others, finish, out, w.columns, column, n};
+      for (int64_t r = 0; r < some; ++r) written(top + r, sums + r * kWide);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace opinfo_experts

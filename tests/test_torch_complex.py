@@ -1,0 +1,56 @@
+"""Products of complex numbers, as rotary embeddings have them, are read as pairs of real ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from opinfo.frontend.formats.importer import at_node
+
+from .test_torch_programs import check, imported
+
+DYNAMIC = ({0: torch.export.Dim.DYNAMIC}, None)
+
+
+def _rotated(x: torch.Tensor, frequencies: torch.Tensor) -> torch.Tensor:
+    """Rotate pairs of elements by angles of their positions: (positions, heads, size)."""
+    angles = torch.arange(x.shape[0])[:, None] * frequencies
+    turns = torch.polar(torch.full_like(angles, 0.5), angles)
+    pairs = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2))
+    return torch.view_as_real(pairs * turns.unsqueeze(1)).flatten(2)
+
+
+def test_pairs_are_rotated_by_products_of_complex_numbers() -> None:
+    torch.manual_seed(0)
+    runs = [(torch.randn(n, 3, 8), torch.rand(4)) for n in (5, 2, 11)]
+    check(_rotated, *runs, shapes=DYNAMIC)
+
+
+def test_pairs_move_with_their_axes() -> None:
+    def moved(x: torch.Tensor, r: torch.Tensor) -> torch.Tensor:
+        z = torch.view_as_complex(x).permute(1, 0).reshape(2, 3, 1).expand(2, 3, 4)
+        z = z.clone() * torch.complex(r, r + 1) * r * 0.5
+        return torch.view_as_real(z) + (z.real - z.imag).unsqueeze(-1)
+
+    torch.manual_seed(0)
+    check(moved, (torch.randn(3, 2, 2), torch.randn(4)))
+
+
+@pytest.mark.parametrize(
+    ("function", "operator"),
+    [
+        (lambda x: torch.view_as_complex(x).abs(), "abs.default"),
+        (lambda x: torch.view_as_real(torch.view_as_complex(x) / 2j), "div.Tensor"),
+        (lambda x: torch.view_as_real(torch.view_as_complex(x).to(torch.complex128)), "casts"),
+        (lambda x: torch.view_as_complex(x) * 2j, "a factor is 2j"),
+    ],
+    ids=["abs", "divide", "cast", "literal"],
+)
+def test_what_else_is_done_with_complex_numbers_is_refused(
+    function: Callable[[torch.Tensor], torch.Tensor], operator: str
+) -> None:
+    with pytest.raises(NotImplementedError, match=operator) as error:
+        imported(function, (torch.randn(3, 2),))
+    assert at_node(error.value)
