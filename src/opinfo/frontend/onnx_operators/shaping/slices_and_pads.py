@@ -111,12 +111,13 @@ def split(node: OnnxNode) -> list[Any]:
         part = node.arithmetic.floor_divide(node.arithmetic.add(dim, count - 1), count)
         rest = node.arithmetic.subtract(dim, node.arithmetic.multiply(part, count - 1))
         sizes = [part] * (count - 1) + [rest]
-    if not any(is_expr(x) for x in [dim, *sizes]) and count > 1:
-        places = [int(x) for x in np.cumsum(sizes[:-1])]
-        return [node.emit(relax.op.split(data, places, axis))]
     for size in sizes:
         node.require(size >= 0)
     node.require(node.arithmetic.equation(sum(sizes[1:], sizes[0]), dim))
+    is_static = not any(is_expr(x) for x in [dim, *sizes])
+    if is_static and count > 1 and all(sizes):  # TVM takes no parts of size 0
+        places = [int(x) for x in np.cumsum(sizes[:-1])]
+        return [node.emit(relax.op.split(data, places, axis))]
     results, start = [], 0
     for size in sizes:
         end = node.arithmetic.add(start, size)
