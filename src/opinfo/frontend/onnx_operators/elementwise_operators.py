@@ -6,6 +6,7 @@ import functools
 from typing import Any
 
 import numpy as np
+import tvm
 from tvm import relax
 
 from ..onnx_graph.attributes import dtype_name
@@ -49,11 +50,12 @@ def clip(node: OnnxNode) -> Any:
     """Limit to a range; a missing bound is none."""
     data, dtype = node.tensor(0), node.dtype(0)
     bounds = [_bound(node, 1, "min"), _bound(node, 2, "max")]
-    if all(isinstance(b, float) for b in bounds) and np.dtype(dtype).kind == "f":
+    known = not any(isinstance(b, tvm.ir.Expr) or b is None for b in bounds)
+    if known and np.dtype(dtype).kind == "f":
         # TVM limits from above first; by ONNX, max holds where it is below min.
         return relax.op.clip(data, min(bounds), bounds[1])
     for bound, combine in zip(bounds, (relax.op.maximum, relax.op.minimum), strict=True):
-        if isinstance(bound, float):
+        if bound is not None and not isinstance(bound, tvm.ir.Expr):
             bound = relax.const(np.array(bound, dtype), dtype)
         data = data if bound is None else node.emit(combine(data, bound))
     return data
@@ -65,7 +67,7 @@ def _bound(node: OnnxNode, k: int, name: str) -> Any:
         value: TensorValue = node.value(k)
         if not value.is_constant or value.elements is None:
             return relax.op.reshape(node.tensor(k), ())
-        number = float(value.elements.reshape(-1)[0])
+        number = value.elements.reshape(-1)[0].item()  # integers of 64 bits have no float
         return None if np.isnan(number) else number
     number = node.attr(name)
     return None if number is None else float(number)

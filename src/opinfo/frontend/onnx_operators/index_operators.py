@@ -128,6 +128,25 @@ def topk(node: OnnxNode) -> Any:
     return relax.op.topk(node.tensor(0), count, axis, "both", largest, "int64")
 
 
+@converts("OneHot")
+def one_hot(node: OnnxNode) -> Any:
+    """Return one value where an index is met on a new axis of `depth` positions, else another."""
+    (depth,), rank = node.integers(1, "depth"), node.rank(0)
+    axis = int(node.attr("axis", -1))
+    axis += rank + 1 if axis < 0 else 0
+    dtype = "int64" if "float" in node.dtype(0) else node.dtype(0)
+    indices = node.emit(relax.op.astype(node.tensor(0), dtype))
+    places = node.emit(relax.op.astype(relax.op.arange(0, depth, 1, "int64"), dtype))
+    places = node.reshape(places, [depth, *[1] * (rank - axis)])
+    if not dtype.startswith("u"):
+        extent = node.reshape(node.shape_tensor([depth], dtype), ())
+        below = relax.op.less(indices, relax.const(0, dtype))
+        indices = node.emit(relax.op.where(below, relax.op.add(indices, extent), indices))
+    met = relax.op.equal(node.emit(relax.op.expand_dims(indices, axis)), places)
+    off, on = (node.emit(relax.op.take(node.tensor(2), relax.const(k), 0)) for k in (0, 1))
+    return relax.op.where(node.emit(met), on, off)
+
+
 @converts("ReverseSequence")
 def reverse_sequence(node: OnnxNode) -> Any:
     """Reverse the first elements of each sequence of a batch."""
