@@ -61,7 +61,7 @@ def test_a_logarithm_of_sums_of_infinities() -> None:
     np.testing.assert_allclose(got, [-INF, 1, INF, 900 + np.log(2), NAN], rtol=1e-6)
 
 
-ACTIVATIONS = [
+ACTIVATIONS: list[tuple[str, dict[str, Any]]] = [
     ("Elu", {"alpha": -0.5}), ("Selu", {}), ("Selu", {"alpha": 0.5, "gamma": -2.0}),
     ("ThresholdedRelu", {"alpha": -1.0}), ("Shrink", {"lambd": -0.5, "bias": 0.25}),
     ("Shrink", {"lambd": 0.5, "bias": 0.25}), ("Hardmax", {"axis": 0}),
