@@ -163,3 +163,17 @@ def test_parts_that_do_not_add_up_are_refused(sizes: list[int]) -> None:
     proto = model([node], {"x": ((3, 2), "float32")}, ["a", "b"], {"sizes": np.array(sizes)})
     with pytest.raises(FrontendError, match=r"node 's' .* contradict"):
         from_model(proto, {})
+
+
+@pytest.mark.parametrize("op", ["Max", "Min"])
+def test_limits_of_nan(op: str) -> None:
+    nodes = [helper.make_node(op, ["x", "y"], ["a"]), helper.make_node(op, ["x", "c"], ["b"]),
+             helper.make_node(op, ["c", "x", "y"], ["d"])]  # fmt: skip
+    inputs = {"x": ((4,), "float32"), "y": ((4,), "float32")}
+    proto = several(nodes, inputs, {"c": np.array(0.5, "float32")})
+    compiled = opinfo.compile(from_model(proto, {}), [])
+    x, y = np.array([NAN, 1, -1, NAN], "float32"), np.array([2, NAN, 3, NAN], "float32")
+    combine = np.maximum if op == "Max" else np.minimum
+    expected = [combine(x, y), combine(x, 0.5), combine(combine(x, y), 0.5)]
+    for a, b in zip(compiled.run(x, y), expected, strict=True):
+        np.testing.assert_array_equal(a, b)

@@ -129,3 +129,10 @@ def test_a_weight_of_another_type_than_the_input_of_its_name() -> None:
     proto.graph.initializer.append(numpy_helper.from_array(np.ones(2, "float32"), "x"))
     with pytest.raises(FrontendError, match="the weight 'x' has another type than the input 'x'"):
         from_model(proto, {})
+
+
+def test_a_scalar_that_is_a_constant_is_legal() -> None:
+    ends = {name: np.array(k) for name, k in (("a", 0), ("c", 1))}
+    proto = model([node("Range", ["a", "s", "c"])], {"x": ((3,), "float32")}, weights=ends)
+    proto.graph.node.insert(0, helper.make_node("Size", ["x"], ["s"]))
+    from_model(proto, {})

@@ -19,7 +19,7 @@ from .values import NotConvertible, TensorValue
 #: Limit on the integers of a constant input whose values count, such as axes and repeats.
 FEW = 64
 #: Operators of real models whose inputs have other ranks than ONNX says, and that can be executed.
-TOLERATED = {"Gemm", "Range"}
+TOLERATED = {"Gemm"}
 
 
 def why_illegal(proto: Any, scope: Mapping[str, Any], opset: int) -> str:
@@ -59,7 +59,7 @@ def _integers(values: Mapping[str, Any]) -> dict[str, Any]:
     from onnx import numpy_helper
 
     return {
-        name: numpy_helper.from_array(np.ascontiguousarray(value.elements), name)
+        name: numpy_helper.from_array(np.asarray(value.elements, order="C"), name)
         for name, value in values.items()
         if isinstance(value, TensorValue) and value.is_constant and value.elements is not None
         and value.elements.dtype.kind == "i" and value.elements.size <= FEW

@@ -9,6 +9,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from ...analysis.support.tvm_compat import GenericConst
 from ..onnx_graph.attributes import dtype_name
 from ..onnx_graph.converter_table import converts
 from ..onnx_graph.onnx_node import OnnxNode
@@ -138,9 +139,24 @@ def einsum(node: OnnxNode) -> Any:
 @converts("Sum", "Mean", "Max", "Min")
 def combined(node: OnnxNode) -> Any:
     """Combine any number of tensors element by element, in their order."""
-    combine = {"Max": relax.op.maximum, "Min": relax.op.minimum}.get(node.op, relax.op.add)
     tensors = broadcast(node, [node.tensor(k) for k in range(len(node.inputs))])
-    total = functools.reduce(lambda a, b: node.emit(combine(a, b)), tensors)
+    if node.op in ("Max", "Min"):
+        return functools.reduce(lambda a, b: node.emit(_limit(node, a, b)), tensors)
+    total = functools.reduce(lambda a, b: node.emit(relax.op.add(a, b)), tensors)
     if node.op != "Mean" or len(tensors) == 1:
         return total
     return relax.op.divide(total, relax.const(len(tensors), node.dtype(0)))
+
+
+def _limit(node: OnnxNode, first: Any, second: Any) -> Any:
+    """Return the larger or the smaller elements; NaN if one of them is NaN.
+
+    TVM's `maximum(a, b)` is `a > b ? a : b`, which is `b` if `a` is NaN. So a constant is `a`.
+    """
+    combine = relax.op.maximum if node.op == "Max" else relax.op.minimum
+    if isinstance(second, GenericConst):
+        first, second = second, first
+    result = combine(first, second)
+    if "float" not in node.dtype(0) or isinstance(first, GenericConst):
+        return result
+    return relax.op.where(relax.op.isnan(first), first, node.emit(result))
