@@ -131,6 +131,12 @@ def test_a_weight_of_another_type_than_the_input_of_its_name() -> None:
         from_model(proto, {})
 
 
+def test_a_deprecated_operator_is_legal() -> None:
+    weights = {"s": np.ones(2, "float32")}
+    norm = node("GroupNormalization", ["x", "s", "s"], num_groups=2)
+    from_model(model([norm], {"x": IMAGE}, weights=weights, opset=18), {})
+
+
 def test_a_scalar_that_is_a_constant_is_legal() -> None:
     ends = {name: np.array(k) for name, k in (("a", 0), ("c", 1))}
     proto = model([node("Range", ["a", "s", "c"])], {"x": ((3,), "float32")}, weights=ends)

@@ -47,8 +47,10 @@ def why_illegal(proto: Any, scope: Mapping[str, Any], opset: int) -> str:
         types = {name: _type(value) for name, value in values.items()}
         opsets = [onnx.helper.make_opsetid("", opset)]
         infer_node_outputs(schema, proto, types, _integers(values), opset_imports=opsets)
-    except (InferenceError, ValidationError) as error:
+    except InferenceError as error:
         return str(error).strip().splitlines()[0].rpartition("] ")[2]
+    except ValidationError as error:  # also for operators that are deprecated, which models have
+        return str(error).strip() if "unsupported type" in str(error) else ""
     except Exception:  # onnx raises various types for nodes that are none; the caller has an error
         return ""
     return ""
