@@ -142,3 +142,14 @@ def test_an_lstm_that_rounds_its_operands(dtype: str, columns: bool, direction: 
 def test_other_weights_are_refused(changed: dict[str, Array], reason: str) -> None:
     with pytest.raises(FrontendError, match=rf"DynamicQuantizeLSTM\): {reason}"):
         from_model(_quantized(changed=changed), {})
+
+
+def test_constants_do_not_hide_what_is_refused() -> None:
+    """The reference implementation, which folds constants, ignores `clip`."""
+    node = helper.make_node("RNN", ["x", "w", "r"], ["", "y"], hidden_size=2, clip=0.5)
+    sizes = {"x": (3, 1, 2), "w": (1, 2, 2), "r": (1, 2, 2)}
+    weights = {name: floats(*shape) for name, shape in sizes.items()}
+    nodes = [node, helper.make_node("Add", ["y", "z"], ["sum"])]
+    proto = model(nodes, {"z": ((1,), "float32")}, ["sum"], weights)
+    with pytest.raises(FrontendError, match="clip is not supported"):
+        from_model(proto, {})

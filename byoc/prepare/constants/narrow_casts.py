@@ -14,7 +14,8 @@ from tvm import relax
 from ....analysis.support.tvm_compat import GenericConst, array_of
 from ..mutation.mutate import mutated, named
 
-NARROW = ("float8", "float6", "float4")
+#: The names of their dtypes; without the underscore, "float6" is that of float64 too.
+NARROW = ("float8_", "float6_", "float4_")
 
 
 def is_narrow(value: Any) -> bool:

@@ -15,6 +15,8 @@ from .error import FrontendError, shortened
 
 #: Domains of the operators of ONNX itself.
 STANDARD = ("", "ai.onnx")
+#: The IR version from which on a model names its operator sets.
+FIRST_OPERATOR_SETS = 3
 #: Bytes that a process can address.
 ADDRESSES = 2**47
 #: Largest product of a size and an integer.
@@ -43,6 +45,8 @@ def check_model(model: Any) -> None:
             f"onnx package than {onnx.__version__} may read it"
         )
     newest = onnx.defs.onnx_opset_version()
+    if not model.opset_import and model.ir_version >= FIRST_OPERATOR_SETS:
+        raise FrontendError("it imports no operator set: add one of domain '' to opset_import")
     versions = {("" if e.domain in STANDARD else e.domain, e.version) for e in model.opset_import}
     for entry in model.opset_import:
         if entry.domain in STANDARD and not 1 <= entry.version <= newest:
@@ -64,7 +68,11 @@ def check_graph(graph: Any) -> None:
     """
     _once((value.name for value in graph.input), "the input")
     weights: dict[str, Any] = {}
+    types = {v.name: v.type.tensor_type.elem_type for v in graph.input}
     for tensor in graph.initializer:
+        if types.get(tensor.name, 0) not in (0, tensor.data_type):
+            name = shortened(tensor.name, 80)
+            raise FrontendError(f"the weight '{name}' has another type than the input '{name}'")
         if weights.setdefault(tensor.name, tensor) != tensor:
             _once([tensor.name] * 2, "the weight")
     _once([*weights, *(s.values.name for s in graph.sparse_initializer)], "the weight")

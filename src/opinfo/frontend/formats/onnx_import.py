@@ -30,6 +30,7 @@ from ..onnx_graph.control_flow.branches import branch_values
 from ..onnx_graph.control_flow.recursion import loop_values
 from ..onnx_graph.converter_table import Converter
 from ..onnx_graph.folding import folded
+from ..onnx_graph.legality import TOLERATED, why_illegal
 from ..onnx_graph.onnx_node import OnnxNode, dims_of
 from ..onnx_graph.scalars import Rational, SizeArithmetic, Unknown, is_expr
 from ..onnx_graph.shape_values import RULES, evaluate
@@ -201,6 +202,8 @@ class GraphImport:
         """Return a node that agrees with its operator's schema."""
         domain = "" if proto.domain in STANDARD else proto.domain
         opset = self.opsets.get(domain, 1) if domain else self.opset
+        if not domain and not self.opsets.keys() & set(STANDARD):
+            raise NotConvertible("the model imports no operator set of domain ''")
         if (domain, proto.op_type) not in self.functions:
             check_node(proto, opset, domain)
         inputs = [lookup(scope, name, "its input") if name else None for name in proto.input]
@@ -208,6 +211,9 @@ class GraphImport:
                         inputs, list(proto.output), self, scope)  # fmt: skip
         if not domain:
             check_operands(node)
+            judged = proto.op_type not in TOLERATED
+            if judged and (reason := why_illegal(proto, scope, opset)):
+                raise NotConvertible(reason)
         return node
 
     def _values(self, node: OnnxNode, proto: Any) -> list[Any]:

@@ -13,10 +13,11 @@ LARGE = 1 << 30
 #: Nodes that move or convert elements; on weights, they are folded at any size.
 MOVES = {"Cast", "Concat", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Split",
          "Transpose", "Unsqueeze", "Flatten"}  # fmt: skip
-#: Nodes that are never folded: random ones, and quantisation, which backends match.
+#: Nodes that are never folded: random ones, quantisation, which backends match, and recurrences, of
+#: which the reference implementation ignores attributes.
 KEEP = {"DequantizeLinear", "QuantizeLinear", "DynamicQuantizeLinear", "RandomNormal",
         "Multinomial", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli",
-        "Dropout", "If", "Loop", "Scan"}  # fmt: skip
+        "Dropout", "If", "Loop", "Scan", "RNN", "GRU", "LSTM"}  # fmt: skip
 
 
 def folded(

@@ -1,4 +1,8 @@
-"""Whether a node is legal for the sizes of its inputs, by ONNX's own type inference."""
+"""Whether a node is legal for the types of its inputs, by ONNX's own type inference.
+
+Converters read what they need. A negative dilation, or pads for fewer axes, would become another
+operator, and code that reads outside of its tensors.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from .einsum_equation import why_malformed
 from .onnx_node import dims_of
 from .scalars import is_expr
 from .values import NotConvertible, TensorValue
+
+#: Limit on the integers of a constant input whose values count, such as axes and repeats.
+FEW = 64
+#: Operators of real models whose inputs have other ranks than ONNX says, and that can be executed.
+TOLERATED = {"Gemm"}
 
 
 def why_illegal(proto: Any, scope: Mapping[str, Any], opset: int) -> str:
@@ -17,26 +27,45 @@ def why_illegal(proto: Any, scope: Mapping[str, Any], opset: int) -> str:
 
     Args:
         proto: The `onnx.NodeProto`.
-        scope: The values of its inputs by name; sizes that are symbols are taken as unknown.
+        scope: The values of its inputs by name; sizes that are symbols are taken as unknown. Nodes
+            with branches, and those with attributes of a function's call, are not judged.
         opset: The version of the operator set.
     """
     import onnx
+    from onnx.checker import ValidationError
     from onnx.shape_inference import InferenceError, infer_node_outputs
 
     values = {name: scope.get(name) for name in proto.input if name}
-    if proto.domain not in ("", "ai.onnx") or any(a.ref_attr_name for a in proto.attribute):
+    if proto.domain not in ("", "ai.onnx"):
         return ""
+    if any(a.ref_attr_name or a.HasField("g") for a in proto.attribute):
+        return ""
+    if proto.op_type == "Einsum" and (reason := why_malformed(proto)):
+        return reason
     try:
         schema = onnx.defs.get_schema(proto.op_type, opset, "")
         types = {name: _type(value) for name, value in values.items()}
-        infer_node_outputs(
-            schema, proto, types, opset_imports=[onnx.helper.make_opsetid("", opset)]
-        )
+        opsets = [onnx.helper.make_opsetid("", opset)]
+        infer_node_outputs(schema, proto, types, _integers(values), opset_imports=opsets)
     except InferenceError as error:
         return str(error).strip().splitlines()[0].rpartition("] ")[2]
+    except ValidationError as error:  # also for operators that are deprecated, which models have
+        return str(error).strip() if "unsupported type" in str(error) else ""
     except Exception:  # onnx raises various types for nodes that are none; the caller has an error
         return ""
     return ""
+
+
+def _integers(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the inputs that are few integers, as `onnx.TensorProto`."""
+    from onnx import numpy_helper
+
+    return {
+        name: numpy_helper.from_array(np.asarray(value.elements, order="C"), name)
+        for name, value in values.items()
+        if isinstance(value, TensorValue) and value.is_constant and value.elements is not None
+        and value.elements.dtype.kind == "i" and value.elements.size <= FEW
+    }  # fmt: skip
 
 
 def _type(value: Any) -> Any:

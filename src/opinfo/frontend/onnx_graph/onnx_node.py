@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
@@ -184,7 +185,15 @@ class OnnxNode:
             for a, b in zip(known, dims, strict=True)
         ]  # fmt: skip
         checked = self.builder.match_cast(expr, relax.TensorType(checks, expr.ty.dtype))
-        return self.emit(relax.op.reshape(checked, list(dims)))
+        return self.reshape(checked, dims)
+
+    def reshape(self, data: Any, dims: Sequence[Dim]) -> Any:
+        """Return a tensor of other sizes; Relax's `reshape` takes a 0 for a size that is kept."""
+        if not any(isinstance(d, int) and d == 0 for d in dims):
+            return self.emit(relax.op.reshape(data, list(dims)))
+        count = functools.reduce(self.arithmetic.multiply, dims_of(data), 1)
+        self.require(self.arithmetic.equation(count, 0))
+        return self.emit(relax.op.zeros(list(dims), data.ty.dtype))
 
     def shape_tensor(self, dims: Sequence[Dim], dtype: str = "int64") -> Any:
         """Return a 1-d tensor of sizes."""

@@ -6,6 +6,7 @@ from ..onnx_graph.control_flow import control, scans, sequences
 from ..onnx_graph.converter_table import CONVERTERS
 from ..tabular import feature_rows, trees
 from . import (
+    activations,
     contributed,
     convolution,
     dynamic_lstm,
@@ -18,13 +19,14 @@ from . import (
     recurrent,
     spectral,
 )
-from .arithmetic import extrema, powers, remainders
+from .arithmetic import extrema, powers, quotients, reductions
 from .detection import roi_align, suppression
 from .shaping import resizing, shapes, slices_and_pads
 
 __all__ = [
-    "CONVERTERS", "contributed", "control", "convolution", "dynamic_lstm", "elementwise_operators",
-    "extrema", "feature_rows", "index_operators", "normalization", "pools", "powers", "products",
-    "quantized", "recurrent", "remainders", "resizing", "roi_align", "scans", "sequences", "shapes",
-    "slices_and_pads", "spectral", "suppression", "trees",
+    "CONVERTERS", "activations", "contributed", "control", "convolution", "dynamic_lstm",
+    "elementwise_operators", "extrema", "feature_rows", "index_operators", "normalization", "pools",
+    "powers", "products", "quantized", "quotients", "recurrent", "reductions", "resizing",
+    "roi_align", "scans", "sequences", "shapes", "slices_and_pads", "spectral", "suppression",
+    "trees",
 ]  # fmt: skip

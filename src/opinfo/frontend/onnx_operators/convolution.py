@@ -103,6 +103,7 @@ def convolved(node: OnnxNode, data: Any, weights: Any, out_dtype: str | None = N
         node.refuse(f"a convolution in {rank} dimensions, expected 1 to 3")
     if any(is_expr(k) for k in kernel):
         node.refuse("weights of a symbolic size", *kernel)
+    _check_kernel(node, kernel)
     data, what = prepadded(node, data, window(node, kernel[2:], sizes[2:]))
     op = (relax.op.nn.conv1d, relax.op.nn.conv2d, relax.op.nn.conv3d)[rank - 1]
     layout, kernel_layout, _ = LAYOUTS[rank]
@@ -110,6 +111,12 @@ def convolved(node: OnnxNode, data: Any, weights: Any, out_dtype: str | None = N
         op(data, weights, what.strides, what.padding, what.dilations, node.attr("group", 1),
            layout, kernel_layout, out_dtype=out_dtype or accumulated(data))
     )  # fmt: skip
+
+
+def _check_kernel(node: OnnxNode, kernel: Sequence[Dim]) -> None:
+    told = list(node.attr("kernel_shape") or kernel[2:])
+    if told != list(kernel[2:]):
+        node.refuse(f"kernel_shape is {told}, but the weights have {list(kernel[2:])}")
 
 
 def biased(node: OnnxNode, result: Any, k: int) -> Any:
@@ -127,6 +134,7 @@ def conv_transpose(node: OnnxNode) -> Any:
     rank = len(sizes) - 2
     if rank not in LAYOUTS:
         node.refuse(f"a convolution in {rank} dimensions, expected 1 to 3")
+    _check_kernel(node, kernel)
     strides = list(node.attr("strides") or [1] * rank)
     dilations = list(node.attr("dilations") or [1] * rank)
     extra = list(node.attr("output_padding") or [0] * rank)

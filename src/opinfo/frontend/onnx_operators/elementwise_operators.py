@@ -6,8 +6,10 @@ import functools
 from typing import Any
 
 import numpy as np
+import tvm
 from tvm import relax
 
+from ...analysis.support.tvm_compat import GenericConst
 from ..onnx_graph.attributes import dtype_name
 from ..onnx_graph.converter_table import converts
 from ..onnx_graph.onnx_node import OnnxNode
@@ -49,11 +51,12 @@ def clip(node: OnnxNode) -> Any:
     """Limit to a range; a missing bound is none."""
     data, dtype = node.tensor(0), node.dtype(0)
     bounds = [_bound(node, 1, "min"), _bound(node, 2, "max")]
-    if all(isinstance(b, float) for b in bounds) and np.dtype(dtype).kind == "f":
+    known = not any(isinstance(b, tvm.ir.Expr) or b is None for b in bounds)
+    if known and np.dtype(dtype).kind == "f":
         # TVM limits from above first; by ONNX, max holds where it is below min.
         return relax.op.clip(data, min(bounds), bounds[1])
     for bound, combine in zip(bounds, (relax.op.maximum, relax.op.minimum), strict=True):
-        if isinstance(bound, float):
+        if bound is not None and not isinstance(bound, tvm.ir.Expr):
             bound = relax.const(np.array(bound, dtype), dtype)
         data = data if bound is None else node.emit(combine(data, bound))
     return data
@@ -65,7 +68,7 @@ def _bound(node: OnnxNode, k: int, name: str) -> Any:
         value: TensorValue = node.value(k)
         if not value.is_constant or value.elements is None:
             return relax.op.reshape(node.tensor(k), ())
-        number = float(value.elements.reshape(-1)[0])
+        number = value.elements.reshape(-1)[0].item()  # integers of 64 bits have no float
         return None if np.isnan(number) else number
     number = node.attr(name)
     return None if number is None else float(number)
@@ -136,9 +139,24 @@ def einsum(node: OnnxNode) -> Any:
 @converts("Sum", "Mean", "Max", "Min")
 def combined(node: OnnxNode) -> Any:
     """Combine any number of tensors element by element, in their order."""
-    combine = {"Max": relax.op.maximum, "Min": relax.op.minimum}.get(node.op, relax.op.add)
     tensors = broadcast(node, [node.tensor(k) for k in range(len(node.inputs))])
-    total = functools.reduce(lambda a, b: node.emit(combine(a, b)), tensors)
+    if node.op in ("Max", "Min"):
+        return functools.reduce(lambda a, b: node.emit(_limit(node, a, b)), tensors)
+    total = functools.reduce(lambda a, b: node.emit(relax.op.add(a, b)), tensors)
     if node.op != "Mean" or len(tensors) == 1:
         return total
     return relax.op.divide(total, relax.const(len(tensors), node.dtype(0)))
+
+
+def _limit(node: OnnxNode, first: Any, second: Any) -> Any:
+    """Return the larger or the smaller elements; NaN if one of them is NaN.
+
+    TVM's `maximum(a, b)` is `a > b ? a : b`, which is `b` if `a` is NaN. So a constant is `a`.
+    """
+    combine = relax.op.maximum if node.op == "Max" else relax.op.minimum
+    if isinstance(second, GenericConst):
+        first, second = second, first
+    result = combine(first, second)
+    if "float" not in node.dtype(0) or isinstance(first, GenericConst):
+        return result
+    return relax.op.where(relax.op.isnan(first), first, node.emit(result))

@@ -53,6 +53,7 @@ def _from_start(node: OnnxNode, k: int, dims: Sequence[Any], extents: Any) -> An
     """Return indices with `extents`, a tensor of the sizes `dims`, added to those below 0."""
     value = node.value(k)
     if value.is_constant and value.elements is not None:
+        _check_constant(node, value.elements, dims)
         if (value.elements >= 0).all():
             return node.tensor(k)
         if not any(map(is_expr, dims)):
@@ -65,19 +66,44 @@ def _from_start(node: OnnxNode, k: int, dims: Sequence[Any], extents: Any) -> An
     return node.emit(relax.op.where(below, relax.op.add(indices, extents), indices))
 
 
+def _check_constant(node: OnnxNode, indices: np.ndarray[Any, Any], dims: Sequence[Any]) -> None:
+    """Refuse a constant index that is outside of an axis of known size."""
+    for place, dim in enumerate(dims):
+        own = indices if len(dims) == 1 else indices[..., place]
+        if is_expr(dim) or not own.size or (-dim <= own.min() and own.max() < dim):
+            continue
+        outside = own.max() if own.max() >= dim else own.min()
+        node.refuse(f"the index {outside} is outside of an axis of size {dim}")
+
+
 @converts("GatherElements")
 def gather_elements(node: OnnxNode) -> Any:
     """Take elements along an axis."""
     dims = node.shape(0)
     axis = node.axis(0, len(dims))
+    _require_inside(node, node.shape(1), dims, axis)
     return relax.op.gather_elements(node.tensor(0), positive(node, 1, dims[axis]), axis)
+
+
+def _require_inside(node: OnnxNode, own: Sequence[Any], dims: Sequence[Any], axis: int) -> None:
+    """Require that indices along an axis are no more than the data has on all other axes."""
+    if len(own) != len(dims):
+        node.refuse(f"indices have {len(own)} dimensions, expected {len(dims)}")
+    for k, (count, dim) in enumerate(zip(own, dims, strict=True)):
+        if k != axis:
+            node.require(dim >= count)
 
 
 @converts("GatherND")
 def gather_nd(node: OnnxNode) -> Any:
     """Take elements, or slices, at points."""
     batch = int(node.attr("batch_dims", 0))
-    points = positive_points(node, 1, node.shape(0)[batch:])
+    dims, own = node.shape(0), node.shape(1)
+    if not 0 <= batch < min(len(dims), len(own)):
+        node.refuse(f"batch_dims is {batch}, expected 0 to {min(len(dims), len(own)) - 1}")
+    for first, second in zip(dims[:batch], own[:batch], strict=True):
+        node.require(node.arithmetic.equation(first, second))
+    points = positive_points(node, 1, dims[batch:])
     return relax.op.gather_nd(node.tensor(0), points, batch)
 
 
@@ -93,6 +119,9 @@ def scatter_elements(node: OnnxNode) -> Any:
     """Write elements along an axis."""
     dims, own = node.shape(0), node.shape(1)
     axis = node.axis(0, len(dims))
+    _require_inside(node, own, dims, axis)
+    if node.value(1).is_constant:
+        _check_constant(node, node.array(1, "indices"), [dims[axis]])
     data = node.tensor(0)
     may_differ = (0, axis, axis + 1)  # of axes before and after, TVM's code assumes those of data
     if all(same(a, b) or k in may_differ for k, (a, b) in enumerate(zip(dims, own, strict=True))):
@@ -114,6 +143,8 @@ def _positions(node: OnnxNode, axis: int, dims: Sequence[Any]) -> Any:
 
 def _reduction(node: OnnxNode) -> str:
     reduction = node.text("reduction", "none")
+    if reduction not in ("none", "add", "mul", "min", "max"):
+        node.refuse(f"reduction is '{reduction}', expected none, add, mul, min or max")
     return "update" if reduction == "none" else reduction
 
 
@@ -123,22 +154,48 @@ def topk(node: OnnxNode) -> Any:
     count = node.integers(1, "k")[0] if node.has(1) else int(node.attr("k"))
     if not isinstance(count, int):
         node.refuse("k is symbolic, expected a constant", count)
+    if count < 0:
+        node.refuse(f"k is {count}, expected 0 or more")
     axis = node.axis(-1, node.rank(0))
     largest = bool(node.attr("largest", 1))
     return relax.op.topk(node.tensor(0), count, axis, "both", largest, "int64")
+
+
+@converts("OneHot")
+def one_hot(node: OnnxNode) -> Any:
+    """Return one value where an index is met on a new axis of `depth` positions, else another."""
+    (depth,), rank = node.integers(1, "depth"), node.rank(0)
+    axis = int(node.attr("axis", -1))
+    axis += rank + 1 if axis < 0 else 0
+    dtype = "int64" if "float" in node.dtype(0) else node.dtype(0)
+    indices = node.emit(relax.op.astype(node.tensor(0), dtype))
+    places = node.emit(relax.op.astype(relax.op.arange(0, depth, 1, "int64"), dtype))
+    places = node.reshape(places, [depth, *[1] * (rank - axis)])
+    if not dtype.startswith("u"):
+        extent = node.reshape(node.shape_tensor([depth], dtype), ())
+        below = relax.op.less(indices, relax.const(0, dtype))
+        indices = node.emit(relax.op.where(below, relax.op.add(indices, extent), indices))
+    met = relax.op.equal(node.emit(relax.op.expand_dims(indices, axis)), places)
+    off, on = (node.emit(relax.op.take(node.tensor(2), relax.const(k), 0)) for k in (0, 1))
+    return relax.op.where(node.emit(met), on, off)
 
 
 @converts("ReverseSequence")
 def reverse_sequence(node: OnnxNode) -> Any:
     """Reverse the first elements of each sequence of a batch."""
     batch, time = int(node.attr("batch_axis", 1)), int(node.attr("time_axis", 0))
+    if {batch, time} != {0, 1}:
+        node.refuse(f"batch_axis is {batch} and time_axis {time}, expected 0 and 1")
     return relax.op.reverse_sequence(node.tensor(0), node.tensor(1), time, batch)
 
 
 @converts("CumSum", "CumProd")
 def cumulated(node: OnnxNode) -> Any:
     """Return cumulative sums or products along an axis, from its end if reversed."""
-    axis = int(node.array(1, "axis").reshape(-1)[0]) % node.rank(0)
+    axis, rank = int(node.array(1, "axis").reshape(-1)[0]), node.rank(0)
+    if not -rank <= axis < rank:
+        node.refuse(f"axis is {axis}, expected -{rank} to {rank - 1}")
+    axis %= rank
     data, reverse = node.tensor(0), bool(node.attr("reverse", 0))
     data = node.emit(relax.op.flip(data, axis)) if reverse else data
     exclusive = bool(node.attr("exclusive", 0))

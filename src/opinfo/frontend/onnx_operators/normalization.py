@@ -76,6 +76,17 @@ def batch_normalization(node: OnnxNode) -> Any:
     return [relax.op.add(node.emit(result), node.emit(bias)), *running]
 
 
+@converts("MeanVarianceNormalization")
+def mean_variance_normalization(node: OnnxNode) -> Any:
+    """Subtract the mean along axes and divide by the deviation."""
+    data, rank = node.tensor(0), node.rank(0)
+    axes = sorted({int(axis) % rank for axis in node.attr("axes", (0, 2, 3))})
+    mean = node.emit(relax.op.mean(data, axes, keepdims=True))
+    deviation = relax.op.sqrt(_variance(node, data, mean, axes))
+    divisor = node.emit(relax.op.add(deviation, relax.const(1e-9, node.dtype(0))))
+    return relax.op.divide(node.emit(relax.op.subtract(data, mean)), divisor)
+
+
 def _variance(node: OnnxNode, data: Any, mean: Any, axes: Sequence[int]) -> Any:
     centred = node.emit(relax.op.subtract(data, mean))
     square = node.emit(relax.op.multiply(centred, centred))

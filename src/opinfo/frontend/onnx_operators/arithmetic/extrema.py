@@ -17,8 +17,8 @@ from ...onnx_graph.onnx_node import OnnxNode
 from ...onnx_graph.tvm_converters import convert
 from ...onnx_graph.values import of_expr
 
-#: Axes are an input of these operators from this operator set on.
-AXES_AS_INPUT = 18
+#: Axes are an input of reductions from this operator set on; of sums, from an earlier one.
+AXES_AS_INPUT, AXES_OF_SUMS_AS_INPUT = 18, 13
 
 
 @converts("ReduceMax", "ReduceMin")
@@ -47,7 +47,7 @@ def reduced_axes(node: OnnxNode, rank: int) -> list[int]:
     Raises:
         NotConvertible: They are computed at run time, repeat, or are outside of the tensor.
     """
-    if node.opset < AXES_AS_INPUT:
+    if node.opset < (AXES_OF_SUMS_AS_INPUT if node.op == "ReduceSum" else AXES_AS_INPUT):
         axes = list(node.attr("axes") or [])
     else:
         axes = [int(axis) for axis in node.array(1, "axes").reshape(-1)] if node.has(1) else []
@@ -83,6 +83,11 @@ def place_of_extremum(node: OnnxNode) -> Any:
         node.emit(relax.op.less(places, extent)),  # counted from the end, no place is the extent
     )
     return relax.op.where(node.emit(inside), places, others)
+
+
+def largest_of_floats(node: OnnxNode, data: Any, axes: Sequence[int]) -> Any:
+    """Return the largest elements along axes, which are kept with size 1."""
+    return node.builder.emit_te(_of_floats, data, axes, True, True)
 
 
 def _of_floats(data: Any, axes: Sequence[int], keep: bool, largest: bool) -> Any:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
+
+from tvm import relax
 
 from ...onnx_graph.converter_table import converts
 from ...onnx_graph.onnx_node import OnnxNode
@@ -15,4 +18,9 @@ def roi_align(node: OnnxNode) -> Any:
     if node.text("mode", "avg") != "avg":
         # ONNX takes the largest weighted corner of a sample, TVM the largest sample.
         node.refuse(f"mode is '{node.text('mode', 'avg')}', expected 'avg'")
-    return convert(node)
+    if node.attr("sampling_ratio", 0) < 0:
+        node.refuse(f"sampling_ratio is {node.attr('sampling_ratio')}, expected 0 or more")
+    # TVM reads the images of regions at any index; that of a `take` is checked.
+    images = node.emit(relax.op.arange(0, node.shape(0)[0], 1, "int64"))
+    places = node.result(relax.op.take(images, node.tensor(2), 0, mode="fast"))
+    return convert(replace(node, inputs=[*node.inputs[:2], places]))

@@ -95,6 +95,10 @@ def _resized(
         exact = all(_is_exact(node, d, s, t) for d, s, t in zip(own, scales, sizes, strict=True))
     else:
         exact = True
+    if any(isinstance(d, int) and d < 1 and own[k] != d for k, d in enumerate(sizes)):
+        node.refuse(f"its result would have sizes {sizes}, expected sizes from 1")
+    if rounding not in ROUNDINGS:
+        node.refuse(f"nearest_mode is '{rounding}', expected one of {', '.join(ROUNDINGS)}")
     if not exact and transform == "align_corners":  # by ONNX of the product, by others of its floor
         node.refuse("align_corners with a scale whose result is rounded, expected sizes", *own)
     what = Resizing(mode, transform, rounding, sizes, scales or [None] * len(own))

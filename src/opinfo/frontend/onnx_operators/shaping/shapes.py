@@ -66,10 +66,7 @@ def reshape(node: OnnxNode) -> Any:
     own = node.shape(0)
     if not node.attr("allowzero", 0):
         target = [own[k] if _is(d, 0) and k < len(own) else d for k, d in enumerate(target)]
-    elif any(_is(d, 0) for d in target):  # Relax takes a 0 for a size that is kept
-        node.require(node.arithmetic.equation(product(own, node.arithmetic), 0))
-        return relax.op.zeros(with_rest(node, own, target), node.tensor(0).ty.dtype)
-    return relax.op.reshape(node.tensor(0), with_rest(node, own, target))
+    return node.reshape(node.tensor(0), with_rest(node, own, target))
 
 
 def with_rest(node: OnnxNode, own: Sequence[Dim], target: Sequence[Dim]) -> list[Dim]:
@@ -117,7 +114,7 @@ def flatten(node: OnnxNode) -> Any:
         node.refuse(f"axis is {axis}, expected -{len(dims)} to {len(dims)}")
     axis += len(dims) if axis < 0 else 0
     sizes = [product(part, node.arithmetic) for part in (dims[:axis], dims[axis:])]
-    return relax.op.reshape(node.tensor(0), sizes)
+    return node.reshape(node.tensor(0), sizes)
 
 
 @converts("Squeeze")
@@ -162,7 +159,7 @@ def _without_ones(node: OnnxNode, data: Any, dims: Sequence[Dim]) -> Any:
     other = [tirx.Select(tirx.EQ(d, one), tirx.IntImm("int64", -1), d) if is_expr(d) else d
              for d in dims]  # fmt: skip
     checked = node.builder.match_cast(data, relax.TensorType(other, data.ty.dtype))
-    return node.emit(relax.op.reshape(checked, list(dims)))
+    return node.reshape(checked, dims)
 
 
 @converts("Expand")
@@ -229,8 +226,8 @@ def tile(node: OnnxNode) -> Any:
     split = [size for d in dims for size in (1, d)]
     copies = [size for r, d in zip(repeats, dims, strict=True) for size in (r, d)]
     sizes = [node.arithmetic.multiply(r, d) for r, d in zip(repeats, dims, strict=True)]
-    data = node.emit(relax.op.broadcast_to(node.emit(relax.op.reshape(data, split)), copies))
-    return relax.op.reshape(data, sizes)
+    data = node.emit(relax.op.broadcast_to(node.reshape(data, split), copies))
+    return node.reshape(data, sizes)
 
 
 @converts("SpaceToDepth")
@@ -244,9 +241,9 @@ def space_to_depth(node: OnnxNode) -> Any:
         node.refuse(f"a size is symbolic or not a multiple of {block}", height, width)
     rows, columns = height // block, width // block
     split = [batch, channels, rows, block, columns, block]
-    data = node.emit(relax.op.reshape(node.tensor(0), split))
+    data = node.reshape(node.tensor(0), split)
     data = node.emit(relax.op.permute_dims(data, [0, 1, 3, 5, 2, 4]))
-    return relax.op.reshape(data, [batch, multiply(channels, block * block), rows, columns])
+    return node.reshape(data, [batch, multiply(channels, block * block), rows, columns])
 
 
 @converts("EyeLike")

@@ -106,17 +106,20 @@ def split(node: OnnxNode) -> list[Any]:
     elif node.attr("split") is not None:
         sizes = list(node.attr("split"))
     else:
+        if node.attr("num_outputs", count) != count:
+            node.refuse(f"num_outputs is {node.attr('num_outputs')}, but it has {count} outputs")
         if node.attr("num_outputs") is None:  # else the last part may be smaller
             node.require(node.arithmetic.equation(node.arithmetic.modulo(dim, count), 0))
         part = node.arithmetic.floor_divide(node.arithmetic.add(dim, count - 1), count)
         rest = node.arithmetic.subtract(dim, node.arithmetic.multiply(part, count - 1))
         sizes = [part] * (count - 1) + [rest]
-    if not any(is_expr(x) for x in [dim, *sizes]) and count > 1:
-        places = [int(x) for x in np.cumsum(sizes[:-1])]
-        return [node.emit(relax.op.split(data, places, axis))]
     for size in sizes:
         node.require(size >= 0)
     node.require(node.arithmetic.equation(sum(sizes[1:], sizes[0]), dim))
+    is_static = not any(is_expr(x) for x in [dim, *sizes])
+    if is_static and count > 1 and all(sizes):  # TVM takes no parts of size 0
+        places = [int(x) for x in np.cumsum(sizes[:-1])]
+        return [node.emit(relax.op.split(data, places, axis))]
     results, start = [], 0
     for size in sizes:
         end = node.arithmetic.add(start, size)
@@ -193,6 +196,7 @@ def padded(
         first, last = before[axis], after[axis]
         if isinstance(first, int) and isinstance(last, int) and min(first, last) < 0:
             end = node.arithmetic.add(dim, min(last, 0))
+            node.require(end >= max(-first, 0))
             data = _part(node, data, axis, dim, max(-first, 0), end)
             before[axis], after[axis] = max(first, 0), max(last, 0)
     if all(isinstance(x, int) and x == 0 for x in before + after):
