@@ -177,3 +177,17 @@ def test_limits_of_nan(op: str) -> None:
     expected = [combine(x, y), combine(x, 0.5), combine(combine(x, y), 0.5)]
     for a, b in zip(compiled.run(x, y), expected, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_constants_are_folded_as_their_operator_set_says() -> None:
+    nodes = [helper.make_node("Softmax", ["c"], ["s"], axis=1),
+             helper.make_node("Add", ["x", "s"], ["y"])]  # fmt: skip
+    x = {"x": ((2, 3, 4), "float32")}
+    proto = model(nodes, x, weights={"c": floats(2, 3, 4, seed=1)}, opset=11)
+    compare(proto, {"x": floats(2, 3, 4)})
+
+
+def test_the_first_none_of_some_elements() -> None:
+    node = helper.make_node("TopK", ["x", "k"], ["y", "i"], axis=0)
+    inputs = {"x": ((3, "n"), "float32")}
+    compare(model([node], inputs, ["y", "i"], {"k": np.array([0])}), {"x": floats(3, 2)})

@@ -18,6 +18,8 @@ MOVES = {"Cast", "Concat", "Gather", "Identity", "Reshape", "Slice", "Squeeze", 
 KEEP = {"DequantizeLinear", "QuantizeLinear", "DynamicQuantizeLinear", "RandomNormal",
         "Multinomial", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli",
         "Dropout", "If", "Loop", "Scan", "RNN", "GRU", "LSTM"}  # fmt: skip
+#: Nodes that flatten all axes from one on before operator set 13; the reference does so for none.
+FLATTENING = {"Softmax", "LogSoftmax", "Hardmax"}
 
 
 def folded(
@@ -30,7 +32,7 @@ def folded(
         inputs: The array of each input, None if it is absent.
         opset: The version of the operator set.
     """
-    if proto.op_type in KEEP or not inputs:
+    if proto.op_type in KEEP or not inputs or (opset < 13 and proto.op_type in FLATTENING):
         return None
     limit = LARGE if proto.op_type in MOVES else SMALL
     present = [x for x in inputs if x is not None]

@@ -19,14 +19,13 @@ from . import (
     recurrent,
     spectral,
 )
-from .arithmetic import extrema, powers, quotients, reductions
+from .arithmetic import extrema, powers, quotients, sums_and_norms
 from .detection import roi_align, suppression
 from .shaping import resizing, shapes, slices_and_pads
 
 __all__ = [
     "CONVERTERS", "activations", "contributed", "control", "convolution", "dynamic_lstm",
     "elementwise_operators", "extrema", "feature_rows", "index_operators", "normalization", "pools",
-    "powers", "products", "quantized", "quotients", "recurrent", "reductions", "resizing",
-    "roi_align", "scans", "sequences", "shapes", "slices_and_pads", "spectral", "suppression",
-    "trees",
+    "powers", "products", "quantized", "quotients", "recurrent", "resizing", "roi_align", "scans",
+    "sequences", "shapes", "slices_and_pads", "spectral", "sums_and_norms", "suppression", "trees",
 ]  # fmt: skip

@@ -158,6 +158,9 @@ def topk(node: OnnxNode) -> Any:
         node.refuse(f"k is {count}, expected 0 or more")
     axis = node.axis(-1, node.rank(0))
     largest = bool(node.attr("largest", 1))
+    if count == 0:  # TVM takes it for all elements
+        dims = [0 if k == axis else dim for k, dim in enumerate(node.shape(0))]
+        return [relax.op.zeros(dims, dtype) for dtype in (node.dtype(0), "int64")]
     return relax.op.topk(node.tensor(0), count, axis, "both", largest, "int64")
 
 
