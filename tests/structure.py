@@ -20,8 +20,6 @@ LIBRARY = ("analysis", "layout", "byoc", "jit")
 FRONT = "src/opinfo"
 #: The packages to examine, with their folders.
 HOUSES = {"opinfo": (*LIBRARY, FRONT), "benchmarks": ("benchmarks",)}
-#: Folders with a file for each thing of one kind, which may be as many as there are things.
-COLLECTIONS = ("analysis/recognise", "jit/schedule/rules")
 MOST_FILES, MEDIAN_LINES = 15, 150
 
 _COMMAND = "the command, and what it runs"
@@ -170,7 +168,7 @@ def crowded(house: str = "opinfo") -> dict[str, int]:
     count: dict[str, int] = defaultdict(int)
     for s in sources(house).values():
         count[s.room] += s.path.name != "__init__.py"
-    return {r: n for r, n in count.items() if n > MOST_FILES and r not in COLLECTIONS}
+    return {r: n for r, n in count.items() if n > MOST_FILES}
 
 
 def repeated_basenames(house: str = "opinfo") -> dict[str, list[str]]:

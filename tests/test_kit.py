@@ -21,7 +21,7 @@ from opinfo.analysis import (
     recogniser_scope,
     unregister,
 )
-from opinfo.analysis.recognise import outer
+from opinfo.analysis.recognise.contraction import outer
 from opinfo.byoc import ABI, Backend, Code, Node, Pattern, Region, maybe, one
 from opinfo.testing import (
     Case,

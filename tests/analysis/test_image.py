@@ -12,8 +12,8 @@ from tvm import te, tirx
 from opinfo.analysis import OpInfo, Refusal, op_info
 from opinfo.analysis.lifting.effects.tensor_expression import TensorExpression
 from opinfo.analysis.lifting.lift import lift
-from opinfo.analysis.recognise.grid import nearest
-from opinfo.analysis.recognise.resize import resize
+from opinfo.analysis.recognise.vision.grid import nearest
+from opinfo.analysis.recognise.vision.resize import resize
 
 QUANTIZE = """
 @T.prim_func(s_tir=True)

@@ -30,7 +30,7 @@ from opinfo.analysis import (
 )
 from opinfo.analysis.answer.fault import FAULT
 from opinfo.analysis.proposal.undetermined import Undetermined
-from opinfo.analysis.recognise.unary import unary
+from opinfo.analysis.recognise.elementwise.unary import unary
 from opinfo.analysis.registry import registry
 
 UNARY = """

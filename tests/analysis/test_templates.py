@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from opinfo.analysis.recognise import activation, binary, select, unary
-from opinfo.analysis.recognise._elementwise import instantiate
-from opinfo.analysis.recognise._scalar import scalar
-from opinfo.analysis.recognise._template import ElementwiseOp, Template, declared, learn, learned
+from opinfo.analysis.recognise.elementwise import activation, binary, select, unary
+from opinfo.analysis.recognise.elementwise._elementwise import instantiate
+from opinfo.analysis.recognise.elementwise._scalar import scalar
+from opinfo.analysis.recognise.elementwise._template import (
+    ElementwiseOp,
+    Template,
+    declared,
+    learn,
+    learned,
+)
 from opinfo.analysis.terms.term import Const, Term, const
 
 TYPES = ("float32", "float16", "bfloat16", "int8", "uint8", "int32", "int64", "bool")
