@@ -10,7 +10,8 @@ from tvm import relax
 from tvm.tirx.buffer import is_buffer_var
 
 from opinfo.analysis import Chain, Constant, OpInfo, StepResult
-from opinfo.analysis.proposal.build import call_op, to_prim
+from opinfo.analysis.proposal.attribute_values import to_prim
+from opinfo.analysis.proposal.call_op import call_op
 from opinfo.analysis.terms.term import Int, Var
 from opinfo.analysis.terms.traversal import free
 from tests.models.weights import Array

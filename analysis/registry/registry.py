@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from tvm.ir import Op
 
-from ..proposal.build import NotBuilt, constructor
+from ..proposal.call_op import NotBuilt, constructor
 from ..support import plugins
 from ..support.warn import warn
 

@@ -29,7 +29,7 @@ from opinfo.analysis import Chain, Constant, OpInfo, StepResult
 from opinfo.analysis.answer.analyser import analyser
 from opinfo.analysis.answer.recovered import Recovered
 from opinfo.analysis.chain import Chains
-from opinfo.analysis.proposal.build import to_prim
+from opinfo.analysis.proposal.attribute_values import to_prim
 from opinfo.byoc.prepare.raise_ops import call_sizes
 from opinfo.testing.strip import strip
 from tests import models

@@ -11,7 +11,7 @@ from tvm import relax, tirx
 
 from opinfo.analysis.certify.structural_equality import structurally_equal
 from opinfo.analysis.proposal import legalise as module
-from opinfo.analysis.proposal.build import call_op
+from opinfo.analysis.proposal.call_op import call_op
 from opinfo.analysis.proposal.expression import legalise_expression
 from opinfo.analysis.proposal.legalise import legalise
 from opinfo.analysis.recognise import Matches, modules

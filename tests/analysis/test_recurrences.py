@@ -12,7 +12,7 @@ from tvm import relax
 
 from opinfo.analysis import op_info
 from opinfo.analysis.certify.structural_equality import structurally_equal
-from opinfo.analysis.proposal.build import constructor
+from opinfo.analysis.proposal.call_op import constructor
 from opinfo.analysis.recurrent.cells import GATES
 from opinfo.analysis.recurrent.quantized_lstm_operator import NAME as QUANTIZED
 from opinfo.analysis.recurrent.quantized_lstm_operator import quantized_lstm

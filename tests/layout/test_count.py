@@ -259,7 +259,7 @@ def test_transposes_are_mixed_radix(shape: tuple[int, ...], order: tuple[int, ..
 
 
 def test_what_is_not_understood_is_no_copy() -> None:
-    from opinfo.analysis.chain.define import TensorDefinition
+    from opinfo.analysis.chain.tensor_program import TensorDefinition
     from opinfo.analysis.terms.term import TensorVar
 
     assert not is_conversion(

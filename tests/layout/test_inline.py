@@ -14,7 +14,8 @@ from opinfo.analysis.terms.term import as_int
 from opinfo.layout.model.layout import Layout
 from opinfo.layout.rewrite.inline import inlined
 from opinfo.layout.rewrite.rewrite import Rewritten, rewrite
-from opinfo.layout.verify.blockwise import Correspondence, prove_stages
+from opinfo.layout.verify.blockwise import prove_stages
+from opinfo.layout.verify.paired_buffers import Correspondence
 
 from ..prim_funcs import lowered
 from . import oracle

@@ -8,7 +8,8 @@ import pytest
 from tvm import relax, tirx
 from tvm.script import tirx as T
 
-from opinfo.analysis.blocks.blocks import Opaque, stages
+from opinfo.analysis.blocks.block_terms import Opaque
+from opinfo.analysis.blocks.blocks import stages
 from opinfo.analysis.terms.term import as_int
 
 from ..prim_funcs import lowered

@@ -17,7 +17,9 @@ from opinfo.analysis.terms.term import as_int, integer, variable
 from opinfo.layout.model.digit import Digit
 from opinfo.layout.model.layout import Layout
 from opinfo.layout.rewrite.candidate_rewrite import CandidateRewrite, write_candidate
-from opinfo.layout.verify.blockwise import Correspondence, _inside, prove_stages
+from opinfo.layout.verify.blockwise import prove_stages
+from opinfo.layout.verify.iterators import is_inside
+from opinfo.layout.verify.paired_buffers import Correspondence
 from opinfo.layout.verify.verify import prove
 
 from ..prim_funcs import lowered
@@ -213,12 +215,12 @@ def test_what_is_proved_to_be_inside_is(seed: int) -> None:
             scale = int(rng.integers(-6, 7))
             p, values = p + floordiv(as_int(v), integer(int(k))) * scale, values + at // k * scale
     for extent in (1, int(values.max()), int(values.max()) + 1, int(values.max()) + 5):
-        if extent > 0 and _inside(p, integer(extent)):
+        if extent > 0 and is_inside(p, integer(extent)):
             assert values.min() >= 0 and values.max() < extent
 
 
 def test_a_number_of_swapped_digits_is_inside_of_its_domain() -> None:
     v = as_int(variable("loop", "v", integer(24)))
     for p in (v * 12 - v // 2 * 23, v * 6 - v // 4 * 23, v // 12 + v % 12 * 2):
-        assert _inside(p, integer(24)) and not _inside(p, integer(23))
-        assert not _inside(p - 1, integer(24)) and not _inside(p + 1, integer(24))
+        assert is_inside(p, integer(24)) and not is_inside(p, integer(23))
+        assert not is_inside(p - 1, integer(24)) and not is_inside(p + 1, integer(24))

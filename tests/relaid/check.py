@@ -18,7 +18,7 @@ from tvm import relax, tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from opinfo.analysis import Constant, LayoutNormalised, OpInfo
-from opinfo.analysis.proposal.build import call_op
+from opinfo.analysis.proposal.call_op import call_op
 from opinfo.testing.layout_strings import faults
 
 from ..run import run

@@ -21,7 +21,7 @@ from tvm import relax
 
 from ...lifting.lift import lift
 from ...lifting.tir.from_tir import Unliftable
-from ...proposal.build import NotBuilt, call_op
+from ...proposal.call_op import NotBuilt, call_op
 from ...proposal.legalise import legalise
 from ...terms.term import Const, Int, Load, TensorVar, Term, axis, integer, load
 from .._forms.sums_of_products import bare

@@ -15,7 +15,8 @@ from tvm.tirx.buffer import is_buffer_var
 from opinfo.analysis import Chain, Constant, OpInfo, Step
 from opinfo.analysis.certify.distinct import DISTINCT
 from opinfo.analysis.lifting.parallel.threads import IN_STEP
-from opinfo.analysis.proposal.build import call_op, to_prim
+from opinfo.analysis.proposal.attribute_values import to_prim
+from opinfo.analysis.proposal.call_op import call_op
 from opinfo.analysis.terms.term import Var
 from tests.compose import NotComposed, _sizes, _value
 from tests.lockstep import execute
