@@ -91,6 +91,9 @@ def test_json_of_one_function(tmp_path: Path) -> None:
     ("name", "content", "told"),
     [
         ("m.txt", b"", "expected a suffix of .onnx, .pt2, .json, .py, got '.txt'"),
+        ("m", b"", "expected a suffix of .onnx, .pt2, .json, .py, got none"),
+        ("m.pth", b"", "got '.pth'; export the module with torch.export, and save it as .pt2"),
+        ("m.tflite", b"", "got '.tflite'; convert it to ONNX"),
         ("m.onnx", b"\x00\x01garbage", "not an ONNX model"),
         ("m.onnx", b"", "its graph is empty"),
         ("m.pt2", b"not a zip", "not a torch.export program"),

@@ -19,6 +19,7 @@ from .checks.input_shapes import KEPT, parse_shape
 from .checks.json_graph import BadGraph
 from .checks.large_constants import attached, unpacked
 from .checks.notes import without_digest, without_notes
+from .checks.suffix import wrong_suffix
 from .formats import LOADERS, from_json
 from .process.apart import shared_reader
 from .process.kept_programs import kept_program
@@ -64,8 +65,7 @@ def read(
         for name, dims in (shapes or {}).items()
     }
     if path.suffix.lower() not in LOADERS:
-        suffixes = ", ".join(LOADERS)
-        raise FrontendError(f"{path}: expected a suffix of {suffixes}, got '{path.suffix}'")
+        raise FrontendError(f"{path}: {wrong_suffix(path, LOADERS)}")
     if not path.is_file():
         problem = "not a regular file" if path.exists() else "no such file"
         raise FrontendError(f"{path}: {'is a folder' if path.is_dir() else problem}")

@@ -50,12 +50,15 @@ LONGEST = 1.5e7
 #: Title of the options about backends and layouts in the help.
 BACKENDS = "Backends and layouts"
 
-Model = Annotated[Path, typer.Argument(help=".onnx, .pt2, Relax .json or TVMScript .py")]
+Model = Annotated[
+    Path, typer.Argument(metavar="MODEL", help=".onnx, .pt2, Relax .json or TVMScript .py")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Shapes = Annotated[
     list[str] | None,
     typer.Option(
         "--shape",
+        metavar="NAME:SIZES",
         help="Shape of an input: x:1,3,224,224, or x:n,3,8,8 with a symbolic n; ? as in the file.",
     ),
 ]
@@ -63,6 +66,7 @@ Wants = Annotated[
     list[str] | None,
     typer.Option(
         "--want",
+        metavar="OPERATOR=LAYOUTS",
         help="Layouts of an operator: conv2d=NHWC; default: as backends prefer.",
         autocompletion=wants,
         rich_help_panel=BACKENDS,
@@ -72,6 +76,7 @@ Backends = Annotated[
     str | None,
     typer.Option(
         "--backend",
+        metavar="NAMES",
         help="Comma-separated backends, which take what they can; default: all installed ones "
         "where they are expected to be faster.",
         autocompletion=backends,
@@ -82,6 +87,7 @@ Calibrated = Annotated[
     Path | None,
     typer.Option(
         "--calibration",
+        metavar="FILE",
         help="Expected costs, a file of `opinfo calibrate`; default: those of this machine.",
         rich_help_panel=BACKENDS,
     ),
@@ -90,6 +96,7 @@ Force = Annotated[
     list[str] | None,
     typer.Option(
         "--force",
+        metavar="OPERATOR=BACKEND",
         help="Backend or backend.pattern of an operator: conv2d=onednn, softmax=tvm.",
         autocompletion=forces,
         rich_help_panel=BACKENDS,
