@@ -17,6 +17,7 @@ from ..options.common import (
     emit,
     readable,
     reporting_warnings,
+    say,
     show,
     working,
 )
@@ -47,7 +48,7 @@ def plan_model(
     mode: Annotated[
         Mode,
         typer.Option(
-            metavar="MODE",
+            metavar="graph|tir",
             help="graph: operators stay Relax operators; tir: any PrimFunc may change.",
         ),
     ] = Mode.tir,
@@ -70,6 +71,8 @@ def plan_model(
         planned = _plan(model, shape, want or [], mode)
         if page is not None:
             page.write(planned.html(title=model.name))
+        if not want and not planned.report.moved():
+            say(console, "nothing to change; --want conv2d=NHWC requests layouts of an operator")
     if as_json:
         emit(json.dumps(planned.to_json(), indent=1))
     else:
