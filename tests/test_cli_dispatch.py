@@ -129,7 +129,8 @@ def test_compile_verifies_times_and_writes_a_page(model: Path, tmp_path: Path) -
     got = told("compile", model, "-o", tmp_path / "net.so", "--backend", "toy,tvm", "--verify",
                "--report", page)  # fmt: skip
     assert got.exit_code == 0, got.output
-    cpu, first, head, unmodified, compiled, *advice, last = got.stdout.splitlines()
+    cpu, first, written, head, unmodified, compiled, *advice, last = got.stdout.splitlines()
+    assert written == f"written: {tmp_path / 'net.so'}"
     assert cpu == f"compiled for llvm, {native_cpu()}, 1 core"
     assert first.startswith("offloaded 2 of 4 ops") and last.startswith("outputs differ by")
     assert head.split()[:1] == ["build"] and unmodified.split()[0] == "unmodified"

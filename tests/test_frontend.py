@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -119,6 +120,12 @@ def test_unreadable_files(tmp_path: Path, name: str, content: bytes, told: str) 
         opinfo.load(path)
     assert told in str(error.value)
     assert str(path) in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("shapes", [[1, 3], {"data_0": 1}, {"data_0": "1,3"}, "data_0:1,3"])
+def test_shapes_are_sequences_by_name(shapes: Any) -> None:
+    with pytest.raises(TypeError, match="load: shapes: expected a shape by the name of an input"):
+        opinfo.load(SQUEEZENET, shapes)
 
 
 def test_missing_file_and_folder(tmp_path: Path) -> None:

@@ -362,6 +362,8 @@ def _print(compiled: Compiled, explain: bool, verified: Verified | None, output:
     if compiled.functions:
         written = f"written: {output}, {plural(len(compiled.functions), 'function')}"
         show([table(f.row for f in compiled.functions)], written)
+    else:
+        emit(f"written: {output}")
     if verified is not None:
         emit(str(verified))
     if dispatched is not None and dispatched.failures():
