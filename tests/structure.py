@@ -18,8 +18,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 LIBRARY = ("analysis", "layout", "byoc", "jit")
 FRONT = "src/opinfo"
-#: The packages to examine, with their folders.
-HOUSES = {"opinfo": (*LIBRARY, FRONT), "benchmarks": ("benchmarks",)}
+#: The packages to examine, with their folders; of the tests only the sizes of folders.
+HOUSES = {"opinfo": (*LIBRARY, FRONT), "benchmarks": ("benchmarks",), "tests": ("tests",)}
 MOST_FILES, MEDIAN_LINES = 15, 150
 
 _COMMAND = "the command, and what it runs"
@@ -198,7 +198,7 @@ def median_lines(house: str = "opinfo") -> float:
 
 def main() -> None:
     """Print the facts."""
-    for house in HOUSES:
+    for house in ("opinfo", "benchmarks"):
         print(f"{house}: {len(sources(house))} files, median {median_lines(house):.0f} lines")
         for title, lines in _facts(house).items():
             print(f"{len(lines)} {title}", *lines, sep="\n    ")

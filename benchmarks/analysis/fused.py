@@ -33,7 +33,7 @@ from opinfo.analysis.proposal.attribute_values import to_prim
 from opinfo.byoc.prepare.raise_ops import call_sizes
 from opinfo.testing.strip import strip
 from tests import models
-from tests.compose import NotComposed, _sizes, differs
+from tests.common.compose import NotComposed, _sizes, differs
 
 #: An operator with its attributes and operands, as nested tuples: equal for equal dataflow.
 Node = tuple[Any, ...]

@@ -19,7 +19,7 @@ from opinfo.analysis.recognise import contraction
 from opinfo.testing.calls import lower
 from opinfo.testing.strip import strip
 
-from ..analysis import test_recognisers as cases
+from ..analysis.recognise import test_recognisers as cases
 from .pages import DOCS
 
 PAGE = DOCS / "guides" / "add-an-operator.md"

@@ -21,7 +21,7 @@ from opinfo.analysis import Constant, LayoutNormalised, OpInfo
 from opinfo.analysis.proposal.call_op import call_op
 from opinfo.testing.layout_strings import faults
 
-from ..run import run
+from ..common.run import run
 
 Array = npt.NDArray[Any]
 Sizes = Mapping[str, int]

@@ -27,7 +27,7 @@ from opinfo.analysis.support.tvm_compat import GenericConst, array_of
 from opinfo.analysis.terms.term import Int, TensorVar, Var
 from opinfo.testing.strip import strip
 
-from ..run import run
+from ..common.run import run
 from . import Variant, fill
 from .expected import kinds, layouts_of
 from .lower import Lowered, Unlowered, dimensions, lower, tensor, unlegalised, with_sizes
