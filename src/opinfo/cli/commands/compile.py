@@ -17,6 +17,7 @@ from ..options.common import (
     Shapes,
     UserError,
     Wants,
+    backend_names,
     calibrated,
     emit,
     forced,
@@ -319,7 +320,7 @@ class CompileOptions:
         if self.measuring is not None:
             target = read_target(self.target) if self.target else native_target()
             measure = self.measuring.measure(str(target), counting("measuring"))
-        chosen = None if self.backends is None else self.backends.split(",")
+        chosen = None if self.backends is None else backend_names(self.backends)
         return compile(mod, chosen, target=self.target, shapes=self.shapes.config(), wants=wants,
                        force=self.force or None, measure=measure, plan=plan,
                        calibration=calibrated(self.calibration), race=self.race)  # fmt: skip

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "UserError",
+    "backend_names",
     "calibrated",
     "emit",
     "forced",
@@ -247,6 +248,14 @@ def once(option: str, pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
             raise UserError(f"{option} {name}: expected once, got {values[name]} and {value}")
         values[name] = value
     return values
+
+
+def backend_names(text: str) -> list[str]:
+    """Parse ``--backend onednn,tvm``."""
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise UserError(f"--backend {text!r}: expected names, as in --backend onednn,tvm")
+    return names
 
 
 def forced(texts: Sequence[str] | None) -> dict[str, str]:
