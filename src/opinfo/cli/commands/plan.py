@@ -48,7 +48,7 @@ def plan_model(
     mode: Annotated[
         Mode,
         typer.Option(
-            metavar="graph|tir",
+            metavar="MODE",
             help="graph: operators stay Relax operators; tir: any PrimFunc may change.",
         ),
     ] = Mode.tir,
