@@ -18,7 +18,9 @@ def named(option: str, texts: Sequence[str] | None) -> dict[str, str]:
     for text in texts or ():
         name, _, value = text.partition("=")
         if not (name and value):
-            raise UserError(f"{option} {text}: expected NAME=VALUE, as in {EXAMPLES[option]}")
+            raise UserError(
+                f"{option} {text}: expected NAME=VALUE, as in {option} {EXAMPLES[option]}"
+            )
         pairs.append((name, value))
     return once(option, pairs)
 
