@@ -68,6 +68,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: pyproject.toml | $(BIN)/python
+	@echo "installing TVM, ONNX and oneDNN into $(VENV), which takes a minute or two"
 	$(BIN)/python -m pip install --quiet -e '.[onnx,onednn]'
 	touch $@
 

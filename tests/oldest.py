@@ -15,19 +15,19 @@ import pytest
 #: Files and folders below `tests` that need neither dispatch nor kernels.
 RUNS = (
     "analysis/chain",
-    "analysis/test_annotate.py",
-    "analysis/test_breaches.py",
-    "analysis/test_layout_normalised.py",
-    "analysis/test_legalise.py",
-    "analysis/test_lift.py",
-    "analysis/test_pad_modes.py",
-    "analysis/test_reasons.py",
-    "analysis/test_recognisers.py",
-    "byoc/test_raise_ops.py",
-    "byoc/test_raise_relaid.py",
-    "layout/test_plan.py",
+    "analysis/answers/test_annotate.py",
+    "analysis/lifting/test_breaches.py",
+    "analysis/undo_layouts/test_layout_normalised.py",
+    "analysis/answers/test_legalise.py",
+    "analysis/lifting/test_lift.py",
+    "analysis/recognise/test_pad_modes.py",
+    "analysis/answers/test_reasons.py",
+    "analysis/recognise/test_recognisers.py",
+    "byoc/raising/test_raise_ops.py",
+    "byoc/raising/test_raise_relaid.py",
+    "layout/planning/test_plan.py",
     "test_oldest.py",
-    "test_report.py",
+    "report/test_report.py",
 )
 
 _SHIFTS = "a shift is a call with a script in 0.26, whose builder refuses these amounts"
@@ -35,20 +35,21 @@ _SOFTMAX = "the operator of 0.26 has no apply_softmax"
 _SLICES = "0.26 lowers slices of symbolic extents with other clamps"
 _STORES = "0.26 lowers the searched position in an order that reads it before it is written"
 _COMPILES = "opinfo.compile needs 0.27"
+_LEGALISE = "analysis/answers/test_legalise.py::test_"
 #: Tests that fail on 0.26, by the start of their names, and why.
 FAILS = {
-    "analysis/test_legalise.py::test_same_as_the_pass[vision.multibox_transform_loc]": _SOFTMAX,
-    "analysis/test_legalise.py::test_an_expression_is_what_the_builder_makes_of_it[multi": _SOFTMAX,
-    "analysis/test_reasons.py::test_no_reason_holds_an_address": _SHIFTS,
-    "analysis/test_reasons.py::test_what_has_no_script_is_its_kind_and_operands": _SHIFTS,
-    "analysis/test_reasons.py::test_the_error_of_an_index_map_holds_no_address": _SHIFTS,
-    "analysis/test_recognisers.py::test_match[multibox": _SOFTMAX,
-    "analysis/test_recognisers.py::test_match[slicing-6-": _SLICES,
-    "analysis/test_recognisers.py::test_match[slicing-7-": _SLICES,
-    "analysis/test_recognisers.py::test_match[slicing-8-": _SLICES,
-    "analysis/test_recognisers.py::test_match[top_p-4-": _STORES,
-    "layout/test_plan.py::test_values_stay_on_their_devices": "0.26 has no relax.VDevice",
-    "test_report.py::test_what_is_named_is_there": _COMPILES,
+    f"{_LEGALISE}same_as_the_pass[vision.multibox_transform_loc]": _SOFTMAX,
+    f"{_LEGALISE}an_expression_is_what_the_builder_makes_of_it[multi": _SOFTMAX,
+    "analysis/answers/test_reasons.py::test_no_reason_holds_an_address": _SHIFTS,
+    "analysis/answers/test_reasons.py::test_what_has_no_script_is_its_kind_and_operands": _SHIFTS,
+    "analysis/answers/test_reasons.py::test_the_error_of_an_index_map_holds_no_address": _SHIFTS,
+    "analysis/recognise/test_recognisers.py::test_match[multibox": _SOFTMAX,
+    "analysis/recognise/test_recognisers.py::test_match[slicing-6-": _SLICES,
+    "analysis/recognise/test_recognisers.py::test_match[slicing-7-": _SLICES,
+    "analysis/recognise/test_recognisers.py::test_match[slicing-8-": _SLICES,
+    "analysis/recognise/test_recognisers.py::test_match[top_p-4-": _STORES,
+    "layout/planning/test_plan.py::test_values_stay_on_their_devices": "0.26 has no relax.VDevice",
+    "report/test_report.py::test_what_is_named_is_there": _COMPILES,
 }
 
 

@@ -83,6 +83,10 @@ def test_benchmarks_are_laid_out_by_the_same_rules() -> None:
     assert structure.crowded(house) == {} and structure.repeated_basenames(house) == {}
 
 
+def test_no_folder_of_tests_is_a_corridor() -> None:
+    assert structure.crowded("tests") == {}
+
+
 def test_circles_are_seen_through_functions_and_types(tmp_path: Path) -> None:
     edges = {"a": frozenset("b"), "b": frozenset("c"), "c": frozenset("b"), "d": frozenset("a")}
     assert structure.circles(edges) == [["b", "c"]]

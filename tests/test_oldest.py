@@ -15,7 +15,8 @@ from tvm import tirx
 
 import opinfo
 from opinfo.analysis import Refusal, op_info
-from opinfo.analysis.blocks.blocks import Opaque, stages
+from opinfo.analysis.blocks.block_terms import Opaque
+from opinfo.analysis.blocks.blocks import stages
 from opinfo.analysis.support import tvm_compat
 
 from . import oldest

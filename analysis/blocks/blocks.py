@@ -18,25 +18,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm
-import tvm_ffi
 from tvm import tirx
-from tvm.tirx.buffer import is_buffer_var
 
 from ..lifting.parameters import Parameters
 from ..lifting.tir.from_tir import ExpressionReader, Unliftable
 from ..lifting.tir.node import NodeDict, items
 from ..support.tvm_compat import TensorLoad, is_predicated, source_of
-from ..terms.term import ONE, ZERO, Int, Term, Var, as_int, variable
+from ..terms.term import ONE, ZERO, Int, Var, as_int, variable
+from .block_terms import BlockEnv, Opaque, SizeTerms, by_data, index_term, size_term
+from .standard_form import check_call, check_statements, loops_of, nodes_of
 
 Index = tuple[Int | None, ...]
-
-
-class Opaque(Exception):
-    """A PrimFunc is not in standard form; ``reason`` says why."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
 
 
 @dataclass(frozen=True)
@@ -123,23 +115,6 @@ class Forms:
             return Opaque(error.reason)
 
 
-class SizeTerms:
-    """The terms of a PrimFunc's sizes and scalars."""
-
-    def __init__(self, scope: Parameters) -> None:
-        self.env = scope.env
-        self._reader = ExpressionReader(self.env, _by_data)
-
-    @property
-    def leaves(self) -> dict[Var, Any]:
-        """Return the TIR variable of each size."""
-        pairs = ((v, as_int(t).atom) for v, t in self.env.items())
-        return {t: v for v, t in pairs if isinstance(t, Var)}
-
-    def shape(self, buffer: Any) -> tuple[Int, ...]:
-        return tuple(_size(self._reader, e) for e in items(buffer.ty.shape))
-
-
 def reader_of(stage: Stage, sizes: SizeTerms) -> ExpressionReader:
     """Return a reader of indices inside the block; it raises `Unliftable` for a data-dependent
     index.
@@ -149,7 +124,7 @@ def reader_of(stage: Stage, sizes: SizeTerms) -> ExpressionReader:
     env = BlockEnv(sizes.env)
     for iv, var in zip(items(stage.block.iter_vars), stage.axes, strict=True):
         env.axes[iv.var] = as_int(var)
-    return ExpressionReader(env, _by_data)
+    return ExpressionReader(env, by_data)
 
 
 class _Accesses:
@@ -165,9 +140,9 @@ class _Accesses:
         self.shapes = NodeDict[tuple[Int, ...]]()
 
     def stage(self, nest: Any) -> Stage:
-        loops, realize = _nest(nest)
+        loops, realize = loops_of(nest)
         env = BlockEnv(self.sizes.env)
-        reader = ExpressionReader(env, _by_data)
+        reader = ExpressionReader(env, by_data)
         axes, order = self.axes(loops, realize, env, reader)
         writes: dict[tuple[int, Index], BlockAccess] = {}
         reads: dict[tuple[int, Index], BlockAccess] = {}
@@ -175,8 +150,8 @@ class _Accesses:
         block = realize.block
         parts = [part for part in (block.init, block.body) if part is not None]
         for part in parts:
-            _check(part, env, reader)
-        stores, loads, calls = _nodes(parts, tirx.BufferStore, TensorLoad, tvm.ir.Call)
+            check_statements(part, env, reader)
+        stores, loads, calls = nodes_of(parts, tirx.BufferStore, TensorLoad, tvm.ir.Call)
         if any(map(is_predicated, (*stores, *loads))):
             raise Opaque("an access is predicated")
         for stmt in stores:
@@ -184,7 +159,7 @@ class _Accesses:
         for expr in loads:
             self.note(reads, reader, source_of(expr), expr.indices)
         for expr in calls:
-            _check_call(expr)
+            check_call(expr)
         others = tuple(a for key, a in reads.items() if key not in writes)
         reduced = frozenset(v for v in axes if v.kind == "reduce")
         return Stage(realize, axes, order, reduced, tuple(writes.values()), others)
@@ -197,8 +172,8 @@ class _Accesses:
         out: list[Var] = []
         pairs = zip(items(realize.block.iter_vars), items(realize.iter_values), strict=True)
         for k, (iv, value) in enumerate(pairs):
-            extent = _size(reader, iv.dom.extent)
-            if _size(reader, iv.dom.min) is not ZERO:
+            extent = size_term(reader, iv.dom.extent)
+            if size_term(reader, iv.dom.min) is not ZERO:
                 raise Opaque("an iterator does not start at 0")
             kind = int(iv.iter_type)
             if kind not in (0, 2):
@@ -217,7 +192,7 @@ class _Accesses:
         buffer: Any,
         indices: Any,
     ) -> None:
-        index = tuple(_index(reader, i) for i in items(indices))
+        index = tuple(index_term(reader, i) for i in items(indices))
         shape = self.shapes.get(buffer)
         if shape is None:
             shape = self.shapes[buffer] = self.sizes.shape(buffer)
@@ -234,16 +209,16 @@ class _Loops:
 
     def __init__(self, loops: Sequence[Any], sizes: Any, reader: ExpressionReader) -> None:
         env = BlockEnv(sizes)
-        self.loops = [variable("loop", f"l{k}", _size(reader, s.extent))
+        self.loops = [variable("loop", f"l{k}", size_term(reader, s.extent))
                       for k, s in enumerate(loops)]  # fmt: skip
         for stmt, var in zip(loops, self.loops, strict=True):
             env.axes[stmt.loop_var] = as_int(var)
-        self.reader = ExpressionReader(env, _by_data)
+        self.reader = ExpressionReader(env, by_data)
         self.of: dict[Var, tuple[Var, int]] = {}
 
     def take(self, iterator: Var, value: Any, extent: Int) -> None:
         """Assign the loops of an iterator, whose value has these loops as digits."""
-        index = _index(self.reader, value)
+        index = index_term(self.reader, value)
         parts = [] if index is None else sorted(index.terms, key=lambda t: t[1])
         scale: Int = ONE
         for terms, coef in parts:
@@ -271,92 +246,3 @@ class _Loops:
         if reduced != sorted(reduced, key=lambda f: (firsts.index(f[0]), -f[1])):
             raise Opaque("the loops of reductions interleave")
         return order
-
-
-class BlockEnv:
-    """Iterators and values bound in the block, in front of the sizes."""
-
-    def __init__(self, sizes: Any) -> None:
-        self.axes = NodeDict[Term]()
-        self.sizes = sizes
-
-    def get(self, var: Any) -> Term | None:
-        value: Term | None = self.axes.get(var)
-        return self.sizes.get(var) if value is None else value
-
-
-def _nodes(parts: Sequence[Any], *kinds: Any) -> list[list[Any]]:
-    """All nodes of each kind, in order."""
-    nodes: list[list[Any]] = [[] for _ in kinds]
-    rules = [(kind, into.append) for kind, into in zip(kinds, nodes, strict=True)]
-    for part in parts:
-        tvm_ffi.structural_walk(part, rules)
-    return nodes
-
-
-def _nest(stmt: Any) -> tuple[tuple[Any, ...], Any]:
-    """The loops around the single block of a nest."""
-    loops = []
-    while type(stmt).__name__ == "For":
-        if int(stmt.kind) != 0 or len(stmt.annotations) or stmt.step is not None:
-            raise Opaque("a loop is not serial, or is annotated")
-        if type(stmt.min).__name__ != "IntImm" or int(stmt.min):
-            raise Opaque("a loop does not start at 0")
-        loops.append(stmt)
-        stmt = stmt.body
-    if type(stmt).__name__ != "SBlockRealize":
-        raise Opaque(f"a loop nest contains {type(stmt).__name__}, expected one block")
-    block = stmt.block
-    if type(stmt.predicate).__name__ != "IntImm" or not int(stmt.predicate):
-        raise Opaque("a block has a predicate")
-    if len(block.alloc_buffers) or len(block.match_buffers):
-        raise Opaque("a block allocates or matches buffers")
-    return tuple(loops), stmt
-
-
-def _check(stmt: Any, env: BlockEnv, reader: ExpressionReader) -> None:
-    """Check that a block consists of stores, bound values and conditions."""
-    kind = type(stmt).__name__
-    if kind == "SeqStmt":
-        for part in items(stmt.seq):
-            _check(part, env, reader)
-    elif kind == "IfThenElse":
-        _check(stmt.then_case, env, reader)
-        if stmt.else_case is not None:
-            _check(stmt.else_case, env, reader)
-    elif kind == "Bind":
-        value = (
-            _index(reader, stmt.value) if str(stmt.value.ty.dtype) in ("int32", "int64") else None
-        )
-        if value is not None:
-            env.axes[stmt.var] = value
-    elif kind != "BufferStore":
-        raise Opaque(f"a block contains a {kind} statement")
-
-
-def _check_call(expr: Any) -> None:
-    """Check that a call has no effect and takes no buffer as a pointer."""
-    effect = expr.op.get_attr("TCallEffectKind") if isinstance(expr.op, tvm.ir.Op) else None
-    if effect is None or int(effect) > 1 or str(expr.op.name) == "tirx.address_of":
-        raise Opaque(f"calls {expr.op}, which is not TIR or has side effects")
-    if any(is_buffer_var(a) for a in items(expr.args)):
-        raise Opaque("a buffer is used as a pointer")
-
-
-def _by_data(buffer: Any, index: tuple[Int, ...]) -> Term:
-    raise Unliftable("a coordinate depends on data")
-
-
-def _index(reader: ExpressionReader, expr: Any) -> Int | None:
-    """The term of an index, or None if data decides it."""
-    try:
-        return reader.index(expr)
-    except Unliftable:
-        return None
-
-
-def _size(reader: ExpressionReader, expr: Any) -> Int:
-    size = _index(reader, expr)
-    if size is None:
-        raise Opaque("an extent is not supported")
-    return size

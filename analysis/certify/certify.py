@@ -19,7 +19,8 @@ from ..lifting.lift import lift
 from ..lifting.tir.from_tir import Unliftable
 from ..proofs.equal import Proof, prove_equal
 from ..proofs.pairing import Different
-from ..proposal.build import NotBuilt, Rebuilt, rebuild
+from ..proposal.build import Rebuilt, rebuild
+from ..proposal.call_op import NotBuilt
 from ..proposal.proposal import Proposal
 from ..real import TooLarge, real
 from ..results.op_info import ASSUMED, Certificate, Refusal

@@ -23,9 +23,10 @@ from ..terms.term import TensorVar, Var
 from ..terms.traversal import tensors
 from ..terms.work import Exhausted, budget
 from .chain_result import Chain, OpaqueStep, PartlyRead, Step, StepResult, Value
-from .define import TensorDefinition, TensorProgram, define
+from .define import define
 from .definition_window import DefinitionWindow, Recover
 from .segment import Part, segment
+from .tensor_program import TensorDefinition, TensorProgram
 
 __all__ = ["Chain", "Chains", "OpaqueStep", "PartlyRead", "Step", "StepResult", "Value", "op_infos"]
 

@@ -10,8 +10,8 @@ what it reads from outside.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from ..lifting.effects.effects import Effects
@@ -20,73 +20,17 @@ from ..lifting.outputs import divides_by_size
 from ..lifting.tir.annotations import check_annotations
 from ..lifting.tir.facts import simplify_coordinates
 from ..lifting.tir.from_tir import Unliftable
-from ..proofs.context import simplify, thorough
-from ..terms.term import TRUE, Int, TensorVar, Term, Var, axis, load
-from ..terms.traversal import map_loads, substitute, tensors
+from ..terms.term import TRUE, Int, TensorVar, Term, load
+from ..terms.traversal import map_loads, tensors
 from .confined import only_stores
 from .reach import Reach
-
-
-@dataclass(frozen=True)
-class TensorDefinition:
-    """``tensor[y0, y1, …] = body``, as the top-level ``statements`` compute it.
-
-    If the body is not known, it is None and ``problem`` says why; ``opaque`` says that the
-    statement itself is not understood; ``updates`` that it reads the parameter's old content.
-    ``order`` has the tensors that are read, in the order in
-    which the statements name them. For ``races``, ``promises``, ``distinct`` and ``assumed`` see
-    `TensorExpression`.
-    """
-
-    tensor: TensorVar
-    body: Term | None
-    statements: frozenset[int]
-    problem: str = ""
-    order: tuple[TensorVar, ...] = ()
-    races: bool = False
-    promises: bool = False
-    opaque: bool = False
-    distinct: bool = True
-    updates: bool = False
-    assumed: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class TensorProgram:
-    """A PrimFunc's definitions in order; ``outputs`` are those of its output parameters.
-
-    ``buffers`` maps a tensor to its TIR buffer, ``variables`` a TIR variable to its term;
-    ``statements`` are the top-level statements, ``writers`` the tensors that each of them writes,
-    ``readers`` the definitions that read a tensor. ``inplace_indices`` has, for each output, the
-    position of the parameter whose old content it updates, or -1.
-    """
-
-    func: Any
-    params: tuple[TensorVar | Var, ...]
-    definitions: tuple[TensorDefinition, ...]
-    outputs: tuple[TensorVar, ...]
-    buffers: dict[TensorVar, Any]
-    variables: dict[Any, Any]
-    statements: tuple[Any, ...]
-    writers: tuple[frozenset[TensorVar], ...]
-    readers: dict[TensorVar, frozenset[TensorVar]]
-    inplace_indices: tuple[int, ...] = ()
+from .tensor_program import TensorDefinition, TensorProgram, body_at, coordinates_of
+from .whole_definitions import live_definitions, readers_of, substitute_partial, written_in_place
 
 
 def define(func: Any) -> TensorProgram:
     """Return the definitions of a PrimFunc; raise `Unliftable` if its frame is not understood."""
     return _Splitter(func).program()
-
-
-def coordinates_of(tensor: TensorVar) -> tuple[Int, ...]:
-    """Return the coordinates over which the definition of a tensor is written."""
-    return tuple(axis(d, e) for d, e in enumerate(tensor.shape))
-
-
-def body_at(body: Term, tensor: TensorVar, index: tuple[Int, ...]) -> Term:
-    """Return the body of a tensor's definition at an element."""
-    pairs = zip(coordinates_of(tensor), index, strict=True)
-    return substitute(body, {a.atom: i for a, i in pairs if isinstance(a.atom, Var)})
 
 
 class _Splitter(Executor):
@@ -116,8 +60,8 @@ class _Splitter(Executor):
         separate = [
             replace(d, promises=promises, assumed=assumed) for d in self.definitions.values()
         ]
-        definitions = tuple(_live(_substitute_partial(separate, defined), outputs))
-        in_place = _updated(self.params, written, definitions)
+        definitions = tuple(live_definitions(substitute_partial(separate, defined), outputs))
+        in_place = written_in_place(self.params, written, definitions)
         old = {self.version[t]: t for t in in_place}
         definitions = tuple(
             replace(d, updates=d.body is not None and old.get(d.tensor) in tensors(d.body))
@@ -136,7 +80,7 @@ class _Splitter(Executor):
             self.variables,
             statements,
             writers,
-            _readers(definitions),
+            readers_of(definitions),
             tuple(k if t in in_place else -1 for k, t in enumerate(self.params) if t in written),
         )
 
@@ -271,20 +215,6 @@ class _Splitter(Executor):
         )
 
 
-def _updated(
-    params: Sequence[TensorVar | Var],
-    written: Sequence[TensorVar],
-    definitions: Iterable[TensorDefinition],
-) -> frozenset[TensorVar]:
-    """The parameters that are written in place: an old element is read, or an input follows."""
-    read = frozenset[TensorVar]().union(
-        *(d.order if d.body is None else tensors(d.body) for d in definitions)
-    )
-    buffers = [p for p in params if isinstance(p, TensorVar) and not p.scalar]
-    last = max((k for k, t in enumerate(buffers) if t not in written), default=-1)
-    return frozenset(t for t in written if t in read or buffers.index(t) < last)
-
-
 def _is_bare(stmt: Any) -> bool:
     """Whether a block only groups its statements."""
     block = stmt.block
@@ -300,64 +230,3 @@ def _is_true(expr: Any) -> bool:
     return (
         bool(getattr(expr, "value", expr) == 1) if type(expr).__name__ == "IntImm" else expr is True
     )
-
-
-def _substitute_partial(
-    definitions: list[TensorDefinition], defined: Set[TensorVar]
-) -> list[TensorDefinition]:
-    """Definitions of whole buffers: a partial one is substituted into those that read it.
-
-    ``defined`` are the inputs and the tensors with a definition. Any other tensor is the content of
-    a buffer before it is written, or the private copy of a thread.
-    """
-    partial: dict[TensorVar, tuple[TensorDefinition, Term]] = {}
-    out = []
-    for definition in definitions:
-        body = definition.body
-        if body is not None:
-            used = frozenset(partial) & tensors(body)
-            if used:
-                body = map_loads(
-                    body, used, lambda tensor, index: body_at(partial[tensor][1], tensor, index)
-                )
-                more = (partial[t][0].statements for t in used)
-                definition = replace(definition, statements=definition.statements.union(*more))
-            if not tensors(body) <= defined:
-                body = simplify(body, ask=thorough)
-        if body is not None and not tensors(body) <= defined:
-            partial[definition.tensor] = definition, body
-            problem = "an element is read before it is written"
-            definition = replace(definition, body=None, problem=problem)
-        out.append(
-            definition
-            if body is definition.body or definition.problem
-            else replace(definition, body=body)
-        )
-    return out
-
-
-def _readers(definitions: tuple[TensorDefinition, ...]) -> dict[TensorVar, frozenset[TensorVar]]:
-    out: dict[TensorVar, set[TensorVar]] = {d.tensor: set() for d in definitions}
-    for definition in definitions:
-        for tensor in definition.order if definition.body is None else tensors(definition.body):
-            out.setdefault(tensor, set()).add(definition.tensor)
-    return {t: frozenset(r) for t, r in out.items()}
-
-
-def _live(
-    definitions: list[TensorDefinition], outputs: tuple[TensorVar, ...]
-) -> list[TensorDefinition]:
-    """The definitions that an output depends on, and those of opaque statements.
-
-    An opaque statement may not end, or store outside its buffers, so its function is not understood
-    as a whole.
-    """
-    needed = set(outputs)
-    out = []
-    for definition in reversed(definitions):
-        if definition.tensor in needed or definition.opaque:
-            out.append(definition)
-            needed |= (
-                tensors(definition.body) if definition.body is not None else set(definition.order)
-            )
-    return out[::-1]

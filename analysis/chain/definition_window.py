@@ -26,7 +26,7 @@ from ..results.op_info import Answer
 from ..support.tvm_compat import SBlock, SBlockRealize
 from ..terms.term import SIZES, Int, Load, TensorVar, Term, Var, load
 from ..terms.traversal import children, free, map_loads, tensors
-from .define import TensorDefinition, TensorProgram, body_at, coordinates_of
+from .tensor_program import TensorDefinition, TensorProgram, body_at, coordinates_of
 
 #: The most operands of an operator, except one with a single statement: concat, stack.
 OPERANDS = 8

@@ -27,7 +27,7 @@ from ..terms.term import (
     load,
 )
 from ..terms.traversal import children, free, replace, subterms
-from .define import TensorDefinition, coordinates_of
+from .tensor_program import TensorDefinition, coordinates_of
 
 #: A term, the definition of the tensor that holds its values, and the load that replaces it.
 Cut = tuple[Term, TensorDefinition, Term]

@@ -16,9 +16,9 @@ from ..answer.recover import recover_direct, recover_logical
 from ..results.op_info import Answer, Refusal
 from ..terms.term import TensorVar
 from ..terms.work import share
-from .define import TensorDefinition, TensorProgram
 from .definition_window import DefinitionWindow, Growing, Recover
 from .peel import Peel
+from .tensor_program import TensorDefinition, TensorProgram
 
 #: The most buffers that an operator's lowering writes.
 LONGEST = 24

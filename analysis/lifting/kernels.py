@@ -12,7 +12,7 @@ from .effects.effects import Effects, Write
 from .loops.close import carried_by, close
 from .loops.scatter_loops import close_scatter
 from .parallel.threads import KernelLaunch, bound_threads, combine_threads
-from .parameters import positive_with
+from .positive_extents import positive_with
 from .state import ExecutionState
 from .tir.from_tir import Unliftable
 

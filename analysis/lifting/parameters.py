@@ -21,93 +21,19 @@ from ..terms.term import (
     load,
     variable,
 )
-from ..terms.traversal import free, tensors
+from ..terms.traversal import free
 from .effects.effects import Effects
 from .effects.tensor_expression import WrittenSum
 from .linear_extents import linear_form
 from .parallel.concurrent import Iterations
 from .parallel.threads import KernelLaunch
+from .positive_extents import positive_with
+from .scalar_scope import ScalarScope
 from .tir.annotations import check_layout
 from .tir.facts import simplify_index
 from .tir.from_tir import ExpressionReader, Unliftable
 from .tir.node import NodeDict, items, lanes_of
 from .views import Index, View, contiguous, flat, injective, region, row_major, whole_view
-
-
-class ScalarScope:
-    """Values of scalar variables.
-
-    A value is over the state before the frame that binds it. An inner frame may use it only if
-    nothing that it reads was written in between; otherwise `Unliftable` is raised.
-    """
-
-    def __init__(self, frames: list[Effects]) -> None:
-        self.frames = frames
-        self._bound = NodeDict[tuple[Term, int]]()
-
-    def __setitem__(self, var: Any, value: Term) -> None:
-        self._bound[var] = value, len(self.frames) - 1
-
-    def __contains__(self, var: Any) -> bool:
-        return var in self._bound
-
-    def __getitem__(self, var: Any) -> Term:
-        value = self.get(var)
-        if value is None:
-            raise KeyError(var)
-        return value
-
-    def get(self, var: Any) -> Term | None:
-        """Return the current value, or None if the variable is not bound."""
-        bound = self._bound.get(var)
-        if bound is None:
-            return None
-        value, depth = bound
-        read = tensors(value)
-        if read:
-            if any(not read.isdisjoint(f.writes) for f in self.frames[depth:-1]):
-                raise Unliftable("a value is used after its source has changed", var.name)
-            for effects in self.frames[depth + 1 :]:
-                effects.outer |= read
-        return value
-
-    def items(self) -> list[tuple[Any, Term]]:
-        """Return all variables with their bound values."""
-        return [(v, value) for v, (value, _) in self._bound.items()]
-
-    def values(self) -> list[Term]:
-        """Return all bound values."""
-        return [value for value, _ in self._bound.values()]
-
-
-def positive_with(expr: Any, var: Any) -> bool:
-    """Return whether ``expr`` >= 1 implies ``var`` >= 1: ``var``, ``var * k``, ``var // k``.
-
-    In ``var * other``, both may be negative; the certificate says that they are not.
-    """
-    kind = type(expr).__name__
-    if kind == "Var":
-        return bool(expr.same_as(var))
-    if kind == "Mul":
-        sides = ((expr.a, expr.b), (expr.b, expr.a))
-        return any(positive_with(a, var) and not _is_negative(b) for a, b in sides)
-    if kind == "FloorDiv":
-        return positive_with(_not_rounded_up(expr), var) and not _is_negative(expr.b)
-    return kind == "Cast" and positive_with(expr.value, var)
-
-
-def _not_rounded_up(quotient: Any) -> Any:
-    """Return ``x`` of ``x // d``, and of ``(x + c) // d`` for ``c < d``: if it is 1, ``x`` is."""
-    total, divisor = quotient.a, quotient.b
-    if type(total).__name__ != "Add" or type(divisor).__name__ != "IntImm":
-        return total
-    rest = total.b
-    return total.a if type(rest).__name__ == "IntImm" and int(rest) < int(divisor) else total
-
-
-def _is_negative(expr: Any) -> bool:
-    form = linear_form(expr)
-    return form is not None and not form.coefficients.values() and form.literal < 0
 
 
 class Parameters:

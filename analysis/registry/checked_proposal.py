@@ -17,7 +17,8 @@ import tvm_ffi
 from tvm import tirx
 
 from ..lifting.effects.tensor_expression import TensorExpression
-from ..proposal.build import NotBuilt, to_prim
+from ..proposal.attribute_values import to_prim
+from ..proposal.call_op import NotBuilt
 from ..proposal.proposal import Constant, Proposal
 from ..proposal.undetermined import Undetermined
 from ..results.op_info import Refusal

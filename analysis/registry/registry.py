@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from tvm.ir import Op
 
-from ..proposal.build import NotBuilt, constructor
+from ..proposal.call_op import NotBuilt, constructor
 from ..support import plugins
 from ..support.warn import warn
 
@@ -204,11 +204,12 @@ def _load(plugin: plugins.Plugin) -> str:
 def modules() -> tuple[Any, ...]:
     """Return the modules of the package's own recognisers, in alphabetical order.
 
-    They are discovered like those of other packages: a file in their folder is enough.
+    They are discovered like those of other packages: a file in one of their folders is enough.
     """
     folder = str(Path(__file__).parents[1] / "recognise")
-    names = sorted(m.name for m in pkgutil.iter_modules([folder]))
-    return tuple(import_module(BUILT_IN + n) for n in names if not n.startswith("_"))
+    found = pkgutil.walk_packages([folder], BUILT_IN)
+    names = sorted(m.name for m in found if not m.ispkg and "._" not in m.name)
+    return tuple(import_module(name) for name in names)
 
 
 def identity(run: Any) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from tvm import tirx
 
 from ..proofs.equal import Obligation
 from ..proposal.answer_values import Structural, over, symbolic, text
-from ..proposal.build import bind_arguments
+from ..proposal.call_op import bind_arguments
 from ..proposal.proposal import Constant
 from ..proposal.undetermined import Undetermined
 from ..terms.term import Int, Var

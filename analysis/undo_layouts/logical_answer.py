@@ -14,7 +14,8 @@ import tvm_ffi
 from tvm import relax
 
 from ..lifting.effects.tensor_expression import TensorExpression
-from ..proposal.build import NotBuilt, typed_call
+from ..proposal.build import typed_call
+from ..proposal.call_op import NotBuilt
 from ..proposal.proposal import Proposal
 from ..results.buffer_layout import BufferLayout
 from ..results.op_info import STRINGS, LayoutNormalised, OpInfo

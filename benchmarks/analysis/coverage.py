@@ -26,7 +26,7 @@ from pathlib import Path
 
 from benchmarks.common.option_checks import count
 from benchmarks.common.pages import PAGES
-from tests.registry import lowered, status
+from tests.common.registry import lowered, status
 from tests.variants import Variant, thin, variants
 from tests.variants.judge import Verdict, judge
 

@@ -29,11 +29,11 @@ from opinfo.analysis import Chain, Constant, OpInfo, StepResult
 from opinfo.analysis.answer.analyser import analyser
 from opinfo.analysis.answer.recovered import Recovered
 from opinfo.analysis.chain import Chains
-from opinfo.analysis.proposal.build import to_prim
+from opinfo.analysis.proposal.attribute_values import to_prim
 from opinfo.byoc.prepare.raise_ops import call_sizes
 from opinfo.testing.strip import strip
 from tests import models
-from tests.compose import NotComposed, _sizes, differs
+from tests.common.compose import NotComposed, _sizes, differs
 
 #: An operator with its attributes and operands, as nested tuples: equal for equal dataflow.
 Node = tuple[Any, ...]

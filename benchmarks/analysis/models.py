@@ -28,7 +28,7 @@ from opinfo.analysis.certify.structural_equality import structurally_equal
 from opinfo.byoc.prepare.raise_ops import Raised, raise_ops
 from opinfo.testing.strip import strip_module
 from tests import models
-from tests.run import run
+from tests.common.run import run
 
 
 @dataclass(frozen=True)

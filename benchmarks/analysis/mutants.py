@@ -18,8 +18,8 @@ from pathlib import Path
 
 from opinfo.analysis import Refusal, op_info
 from opinfo.testing.mutants import mutants
-from tests.mutation import feeds, legalised, outputs, trial
-from tests.mutation_cases import CASES
+from tests.common.mutation import feeds, legalised, outputs, trial
+from tests.common.mutation_cases import CASES
 
 COLUMNS = ("mutants", "different", "answered", "wrong")
 

@@ -48,7 +48,7 @@ def main() -> None:
 
     from opinfo.jit.arguments.boundary import Boundary
     from opinfo.jit.arguments.signature import Signature
-    from tests.jit.test_boundary import placed
+    from tests.jit.runtime.test_boundary import placed
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.boundary", description=__doc__,
                                      formatter_class=argparse.RawTextHelpFormatter)  # fmt: skip

@@ -22,7 +22,7 @@ from benchmarks.common.pages import add_page_option, table
 from benchmarks.common.resources import cpu_seconds
 from benchmarks.layout.layout_growth import lowered
 from opinfo.byoc import dispatch
-from tests.byoc.joint_brute import backends, classes, objectives
+from tests.byoc.dispatching.joint_brute import backends, classes, objectives
 from tests.layout.random_graphs import case
 
 NETS = (("residual", "equal"), ("residual", "distinct"), ("shuffle", "equal"))

@@ -143,7 +143,7 @@ def in_a_fresh_process(
     import opinfo
     from opinfo.frontend import parse_shape
     from opinfo.verify.verification import difference
-    from tests.run import run
+    from tests.common.run import run
 
     arrays = list(inputs(name).values())
     files = [str(folder / f) for f in ("model.so", "x.npz", "y.npz")]

@@ -4,11 +4,11 @@
     python -m benchmarks.nvidia --build DIR     # here: needs the headers and nvcc, but no GPU
     python DIR/nvidia_run.py DIR [--json FILE]  # there: needs TVM's runtime, torch and the GPU
 
-`cases`: the graphs of `tests.byoc.nvidia_cases`, all of them in one library for TVM's virtual
-machine, against the same numbers computed by TVM on the CPU in float32. `speed`: one region each,
-called on torch's tensors, against torch and TVM's own schedules. `models`: whole models, with TVM
-for the other operators, against the unmodified module on the CPU. Half-precision results may differ
-by rounding; float32 is multiplied as float32 in both (no tf32).
+`cases`: the graphs of `tests.byoc.nvidia.nvidia_cases`, all of them in one library for TVM's
+virtual machine, against the same numbers computed by TVM on the CPU in float32. `speed`: one
+region each, called on torch's tensors, against torch and TVM's own schedules. `models`: whole
+models, with TVM for the other operators, against the unmodified module on the CPU. Half-precision
+results may differ by rounding; float32 is multiplied as float32 in both (no tf32).
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from opinfo.byoc.dispatching.dispatch import Dispatched, dispatch
 from opinfo.byoc.prepare.fuse import fuse
 from opinfo.byoc.prepare.prepare import prepare
 from opinfo.layout.plan import plan_layout
-from tests.byoc.nvidia_cases import CASES, NUMPY, inputs, module
-from tests.run import run
+from tests.byoc.nvidia.nvidia_cases import CASES, NUMPY, inputs, module
+from tests.common.run import run
 
 Array = np.ndarray[Any, Any]
 nn, op = relax.op.nn, relax.op

@@ -7,7 +7,7 @@ and attributes from the calls and constants folded; nothing is lowered, and layo
 **after** counts the matches in the lowered module, with operators recovered from PrimFuncs and
 layouts planned for the backend. Each backend is used alone with TVM. NVIDIA's backends only match,
 so no GPU is needed. Exits with 1 if fewer operators or FLOPs are matched after than before, both by
-number and by share, or if a chain of `tests.byoc.chains` is not taken as one region.
+number and by share, or if a chain of `tests.byoc.dispatching.chains` is not taken as one region.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from opinfo.byoc.dispatching.dispatch_request import DispatchRequest
 from opinfo.byoc.matching.lowered import Lowered
 from opinfo.byoc.matching.match_rules import MatchRules
 from opinfo.byoc.prepare.prepare import prepare
-from tests.byoc.chains import CHAINS
+from tests.byoc.dispatching.chains import CHAINS
 
 #: Operators that planning removes and adds, which are not counted.
 MOVES = ("relax.permute_dims", "relax.layout_transform")

@@ -2,10 +2,11 @@
 
     python -m benchmarks.nvidia_attention [--only PART ...] [--json FILE]
 
-`cases`: the graphs of `tests.byoc.nvidia_attention_cases` against float64. `attention`: heads that
-are views of one tensor, against `scaled_dot_product_attention` with the backend that is fastest.
-`product`: a product of halves with bias, and perhaps a residual, against `torch.addmm`. Both sides
-are timed as CUDA graphs of many calls, in turns. A line that fails says why; the others go on.
+`cases`: the graphs of `tests.byoc.attention.nvidia_attention_cases` against float64. `attention`:
+heads that are views of one tensor, against `scaled_dot_product_attention` with the backend that is
+fastest. `product`: a product of halves with bias, and perhaps a residual, against `torch.addmm`.
+Both sides are timed as CUDA graphs of many calls, in turns. A line that fails says why; the others
+go on.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from tvm import relax
 from benchmarks.backends.nvidia import _order, anywhere, library
 from opinfo.byoc.dispatching.dispatch import Dispatched, dispatch
 from opinfo.byoc.prepare.prepare import prepare
-from tests.byoc.nvidia_attention_cases import CASES, causal
+from tests.byoc.attention.nvidia_attention_cases import CASES, causal
 
 op, nn = relax.op, relax.op.nn
 TORCH = {"float16": torch.float16, "bfloat16": torch.bfloat16, "bool": torch.bool}

@@ -25,7 +25,7 @@ from ...analysis.chain import Chains
 from ...analysis.composites.attention import GROUPED
 from ...analysis.composites.products import TRANSPOSED_MATMUL
 from ...analysis.lifting.tir.node import NodeDict
-from ...analysis.proposal.build import NotBuilt
+from ...analysis.proposal.call_op import NotBuilt
 from ...analysis.proposal.legalise import is_call_tir
 from ...layout.graph.unused import without_unused
 from ..prepare.raise_ops import same_type

@@ -12,7 +12,7 @@ from tvm import relax, tirx
 
 from ...analysis import Constant, OpInfo
 from ...analysis.lifting.tir.node import NodeDict
-from ...analysis.proposal.build import NotBuilt, call_op
+from ...analysis.proposal.call_op import NotBuilt, call_op
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ from tvm import relax
 from ...analysis import Constant, OpInfo
 from ...analysis.answer.analyser import analyser
 from ...analysis.answer.recovered import Recovered
-from ...analysis.proposal.build import NotBuilt, call_op, to_prim
+from ...analysis.proposal.attribute_values import to_prim
+from ...analysis.proposal.call_op import NotBuilt, call_op
 from ...analysis.results.op_info import ASSUMED, LayoutNormalised
 from ...analysis.support.tvm_compat import sym
 from ...analysis.terms.term import TensorVar, Var

@@ -22,7 +22,8 @@ from ...analysis.chain.chain_result import Chain, Step, StepResult
 from ...analysis.composites.grouped import DEQUANTIZE
 from ...analysis.composites.products import TRANSPOSED_MATMUL
 from ...analysis.lifting.tir.node import NodeDict, items
-from ...analysis.proposal.build import NotBuilt, call_op, to_prim
+from ...analysis.proposal.attribute_values import to_prim
+from ...analysis.proposal.call_op import NotBuilt, call_op
 from ...analysis.proposal.legalise import is_call_tir
 from ...analysis.proposal.proposal import Constant
 from ...analysis.results.buffer_layout import BufferLayout

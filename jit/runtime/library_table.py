@@ -27,8 +27,8 @@ _ENTRY = struct.Struct("<I20xQQ24x")
 
 
 STATIC = (
-    "this library was compiled without shapes=..., so Session cannot serve it; "
-    "use Compiled.run (or opinfo did not compile it)"
+    "this library was compiled without shapes= or --shapes, so Session cannot serve it and "
+    "`opinfo inspect` has nothing to list; use Compiled.run (or opinfo did not compile it)"
 )
 
 

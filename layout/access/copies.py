@@ -7,7 +7,8 @@ from typing import Any
 import tvm_ffi
 from tvm import tirx
 
-from ...analysis.blocks.blocks import BlockAccess, Opaque, Stage, stages
+from ...analysis.blocks.block_terms import Opaque
+from ...analysis.blocks.blocks import BlockAccess, Stage, stages
 from ...analysis.lifting.tir.node import items
 from ...analysis.support.tvm_compat import TensorLoad
 from ...analysis.terms.flat import flat, volume

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...analysis.chain.define import TensorDefinition, coordinates_of, define
+from ...analysis.chain.define import define
+from ...analysis.chain.tensor_program import TensorDefinition, coordinates_of
 from ...analysis.lifting.tir.from_tir import Unliftable
 from ...analysis.terms.evaluate import Unevaluable, evaluate, numpy_dtype
 from ...analysis.terms.term import CallTerm, Const, Int, Load, TensorVar, Term, Var

@@ -18,6 +18,8 @@ def parse(text: str, logical: str = "") -> list[Digits]:
     if not parts or "".join(a + b for a, b in parts) != text:
         raise ValueError(f"layout {text!r}: expected letters and factors, as in NCHW4c")
     upper = [c for n, c in parts if c.isupper() and not n]
+    if not upper:
+        raise ValueError(f"layout {text!r}: expected axes in upper case, as in NHWC or NCHW4c")
     logical = logical or usual(upper)
     if sorted(upper) != sorted(logical):
         raise ValueError(f"layout {text!r}: expected each axis of {logical} once, in upper case")

@@ -15,7 +15,8 @@ import tvm
 from tvm import tirx
 from tvm.tirx.buffer import is_buffer_var
 
-from ...analysis.blocks.blocks import SizeTerms, Stage, Standard, reader_of, standard
+from ...analysis.blocks.block_terms import SizeTerms
+from ...analysis.blocks.blocks import Stage, Standard, reader_of, standard
 from ...analysis.index_map.maps.from_terms import to_tvm
 from ...analysis.lifting.tir.node import NodeDict, items
 from ...analysis.support.tvm_compat import SBlock, SBlockRealize, same_access, source_of
@@ -24,7 +25,7 @@ from ...analysis.terms.traversal import ints
 from ..access.inner import Layouts, spread
 from ..model.extents import literal, physical
 from ..model.layout import Layout
-from ..verify.blockwise import Correspondence
+from ..verify.paired_buffers import Correspondence
 from .body import Body
 from .nest import BlockNest, Iterator, Loop, nest
 from .padding import guarded_step, guarded_store, harmless, keeps_padding

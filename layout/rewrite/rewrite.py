@@ -17,7 +17,8 @@ from typing import Any
 from tvm import tirx
 from tvm.tirx.buffer import is_buffer_var
 
-from ...analysis.blocks.blocks import Opaque, Standard, standard
+from ...analysis.blocks.block_terms import Opaque
+from ...analysis.blocks.blocks import Standard, standard
 from ...analysis.certify.structural_equality import ByStructure
 from ...analysis.index_map.maps.to_terms import Unsupported
 from ...analysis.lifting.tir.node import items

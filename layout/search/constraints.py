@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -76,7 +77,10 @@ def full(name: str, argument: str) -> str:
     for full_name in (name, f"relax.{name}", f"relax.nn.{name}", f"relax.image.{name}"):
         if full_name in recovered or full_name in Op.list_op_names():
             return full_name
-    raise ValueError(f"{argument}: unknown Relax operator {name!r}")
+    known = {n.rpartition(".")[2] for n in (*recovered, *map(str, Op.list_op_names()))}
+    close = difflib.get_close_matches(name.rpartition(".")[2].lower(), sorted(known))
+    suggestion = f"; did you mean {' or '.join(sorted(close))}?" if close else ""
+    raise ValueError(f"{argument}: unknown Relax operator {name!r}{suggestion}")
 
 
 def constraint_on(

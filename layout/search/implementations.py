@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from ...analysis.blocks.blocks import Opaque, stages
+from ...analysis.blocks.block_terms import Opaque
+from ...analysis.blocks.blocks import stages
 from ..model.buffer_bytes import SYMBOLIC
 
 

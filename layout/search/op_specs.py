@@ -9,7 +9,7 @@ from typing import Any
 from tvm import tirx
 from tvm.tirx.buffer import is_buffer_var
 
-from ...analysis.blocks.blocks import Opaque
+from ...analysis.blocks.block_terms import Opaque
 from ...analysis.certify.structural_equality import ByStructure
 from ...analysis.lifting.effects.tensor_expression import TensorExpression
 from ...analysis.lifting.tir.node import items
@@ -126,12 +126,12 @@ def only_moves(lifted: TensorExpression | Refusal) -> bool:
     if isinstance(lifted, Refusal) or len(lifted.outputs) != 1 or len(lifted.inputs) != 1:
         return False
     (definition,) = lifted.outputs
-    return isinstance(_load(definition.body), Load) and _size(lifted, 0) is _size(lifted, 1)
+    return isinstance(_load(definition.body), Load) and size_term(lifted, 0) is size_term(lifted, 1)
 
 
 def _load(body: Any) -> Any:
     return getattr(body, "atom", None) or body
 
 
-def _size(lifted: TensorExpression, k: int) -> Any:
+def size_term(lifted: TensorExpression, k: int) -> Any:
     return volume(getattr(lifted.params[k], "shape", ()))

@@ -18,8 +18,8 @@ from tvm import relax
 from opinfo.byoc import ABI, Backend, Code, Pattern, Region, constant, one
 from opinfo.byoc.compile import compile_module
 
+from ..common.run import run
 from ..layout import nets
-from ..run import run
 from .pages import DOCS, ROOT, blocks
 
 PAGE = DOCS / "guides" / "add-a-backend.md"

@@ -14,16 +14,17 @@ from types import ModuleType
 import pytest
 
 from benchmarks.analysis import operators
-from opinfo.analysis import OpInfo, op_info, recognise, recogniser_scope, unregister
+from opinfo.analysis import Matches, OpInfo, op_info, recogniser_scope, unregister
+from opinfo.analysis.recognise import contraction
 from opinfo.testing.calls import lower
 from opinfo.testing.strip import strip
 
-from ..analysis import test_recognisers as cases
+from ..analysis.recognise import test_recognisers as cases
 from .pages import DOCS
 
 PAGE = DOCS / "guides" / "add-an-operator.md"
 BLOCKS = re.findall(r"```python[^\n]*\n(.*?)```", PAGE.read_text(), re.DOTALL)
-NAME = f"{recognise.__name__}.outer"
+NAME = f"{contraction.__name__}.outer"
 
 
 @pytest.fixture
@@ -43,15 +44,15 @@ def outer(without_outer: None) -> Iterator[ModuleType]:
     """The page's file as a module of the package, for the length of a test."""
     spec = importlib.machinery.ModuleSpec(NAME, None)
     module = importlib.util.module_from_spec(spec)
-    module.__package__ = recognise.__name__
+    module.__package__ = contraction.__name__
     sys.modules[NAME] = module
     exec(compile(BLOCKS[1], "outer.py", "exec"), module.__dict__)
     yield module
 
 
 def test_the_page_shows_the_whole_file() -> None:
-    path = Path(recognise.__path__[0]) / "outer.py"
-    assert "analysis/recognise/outer.py" in PAGE.read_text()
+    path = Path(contraction.__path__[0]) / "outer.py"
+    assert "analysis/recognise/contraction/outer.py" in PAGE.read_text()
     assert BLOCKS[1].rstrip() == path.read_text().rstrip()
 
 
@@ -77,7 +78,7 @@ def test_following_the_page_adds_the_operator(outer: ModuleType) -> None:
         cases.test_refusal(NAME, case)
 
 
-def recognise_one(case: recognise.Matches) -> OpInfo:
+def recognise_one(case: Matches) -> OpInfo:
     info = op_info(strip(lower(case)))
     assert isinstance(info, OpInfo), info
     return info

@@ -13,7 +13,6 @@ from __future__ import annotations
 import importlib.util
 import re
 import shlex
-import shutil
 import sys
 import warnings
 from collections.abc import Iterator
@@ -23,11 +22,11 @@ from typing import Any
 import pytest
 import tvm
 import typer
+from examples.models import write
 
 from opinfo.analysis import recogniser_scope
 from opinfo.cli import app, main
 
-from ..models import light
 from .pages import ROOT, Block, blocks, name, pages
 
 PAGES = {name(p): p for p in pages()}
@@ -38,20 +37,8 @@ MARK = "\x1e"
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The model files that pages name."""
     folder = tmp_path_factory.mktemp("models")
-    for model in set(re.findall(r"light_(\w+)\.onnx", "".join(p.read_text() for p in pages()))):
-        shutil.copy(light.path(model), folder)
-    _export(folder / "mlp.pt2")
+    write(folder)
     return folder
-
-
-def _export(path: Path) -> None:
-    """A small model with a symbolic batch."""
-    import torch
-
-    layers = torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10)
-    dims = ({0: torch.export.Dim("n", max=512)},)
-    net = torch.nn.Sequential(*layers)
-    torch.export.save(torch.export.export(net, (torch.zeros(2, 64),), dynamic_shapes=dims), path)
 
 
 @pytest.fixture(autouse=True)

@@ -80,7 +80,7 @@ def test_slices_with_symbolic_bounds() -> None:
 
 
 def test_a_table_that_is_too_short_fails_at_run_time() -> None:
-    from tests.run import run
+    from tests.common.run import run
 
     nodes = [make("Shape", ["x"], ["n"]), make("Slice", ["table", "zero", "n"], ["rows"]),
              make("Add", ["x", "rows"], ["y"])]  # fmt: skip
@@ -92,7 +92,7 @@ def test_a_table_that_is_too_short_fails_at_run_time() -> None:
 
 
 def test_sizes_that_must_be_equal_are_checked_at_run_time() -> None:
-    from tests.run import run
+    from tests.common.run import run
 
     proto = model([make("Add", ["a", "b"], ["y"])],
                   {"a": (["n"], "float32"), "b": (["m"], "float32")})  # fmt: skip

@@ -18,10 +18,10 @@ from tvm import relax, tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from opinfo.analysis import Constant, LayoutNormalised, OpInfo
-from opinfo.analysis.proposal.build import call_op
+from opinfo.analysis.proposal.call_op import call_op
 from opinfo.testing.layout_strings import faults
 
-from ..run import run
+from ..common.run import run
 
 Array = npt.NDArray[Any]
 Sizes = Mapping[str, int]

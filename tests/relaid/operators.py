@@ -9,7 +9,7 @@ from typing import Any
 
 from tvm import relax, tirx
 
-from ..prim_funcs import prim_func
+from ..common.prim_funcs import prim_func
 
 OPS = relax.op
 SPATIAL = {1: "W", 2: "HW", 3: "DHW"}

@@ -21,12 +21,13 @@ from tvm import relax, tirx
 from opinfo.analysis import LayoutNormalised, OpInfo, Refusal
 from opinfo.analysis.answer.recover import analyse
 from opinfo.analysis.answer.recovered import Recovered
-from opinfo.analysis.proposal.build import call_op, constructor, to_prim
+from opinfo.analysis.proposal.attribute_values import to_prim
+from opinfo.analysis.proposal.call_op import call_op, constructor
 from opinfo.analysis.support.tvm_compat import GenericConst, array_of
 from opinfo.analysis.terms.term import Int, TensorVar, Var
 from opinfo.testing.strip import strip
 
-from ..run import run
+from ..common.run import run
 from . import Variant, fill
 from .expected import kinds, layouts_of
 from .lower import Lowered, Unlowered, dimensions, lower, tensor, unlegalised, with_sizes

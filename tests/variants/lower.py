@@ -12,7 +12,7 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
-from opinfo.analysis.proposal.build import call_op
+from opinfo.analysis.proposal.call_op import call_op
 
 from . import Variant
 

@@ -26,7 +26,7 @@ from tvm import relax, tirx
 from tvm_ffi import structural_equal
 
 from benchmarks.analysis.harvest.calls import FILE, LICENCE
-from opinfo.analysis.proposal.build import call_op, parameters
+from opinfo.analysis.proposal.call_op import call_op, parameters
 from opinfo.analysis.support.tvm_compat import GenericConst, array_of
 from tests.variants import Variant
 from tests.variants.lower import Unlowered, lower, tensor, with_sizes

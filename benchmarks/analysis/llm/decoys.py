@@ -32,8 +32,8 @@ from opinfo.analysis import Chain
 from opinfo.analysis.chain import Chains
 from opinfo.testing.mutants import edited, mutants
 from opinfo.testing.strip import strip
-from tests.interpret import Undefined
-from tests.lockstep import execute
+from tests.common.interpret import Undefined
+from tests.common.lockstep import execute
 from tests.models.weights import Array
 
 #: Words in the names of kernels of which decoys are made.

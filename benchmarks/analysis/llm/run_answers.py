@@ -15,13 +15,14 @@ from tvm.tirx.buffer import is_buffer_var
 from opinfo.analysis import Chain, Constant, OpInfo, Step
 from opinfo.analysis.certify.distinct import DISTINCT
 from opinfo.analysis.lifting.parallel.threads import IN_STEP
-from opinfo.analysis.proposal.build import call_op, to_prim
+from opinfo.analysis.proposal.attribute_values import to_prim
+from opinfo.analysis.proposal.call_op import call_op
 from opinfo.analysis.terms.term import Var
-from tests.compose import NotComposed, _sizes, _value
-from tests.lockstep import execute
+from tests.common.compose import NotComposed, _sizes, _value
+from tests.common.lockstep import execute
+from tests.common.paged_inputs import kernel_arguments
+from tests.common.run import run
 from tests.models.weights import Array
-from tests.paged_inputs import kernel_arguments
-from tests.run import run
 
 #: Relative errors that rounding explains, by the dtype of the result.
 NEAR = {"float16": 2e-2, "bfloat16": 1e-1, "float32": 1e-4, "float64": 1e-9}

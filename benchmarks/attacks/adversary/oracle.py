@@ -19,7 +19,7 @@ from tvm import relax
 
 from opinfo.analysis import Chain, LayoutNormalised, OpInfo
 from opinfo.analysis.certify.assumptions import CANCELS, DIVIDES, FITS, SHIFTS
-from tests.compose import NotComposed, compose
+from tests.common.compose import NotComposed, compose
 from tests.relaid.check import Wrong, check
 
 from .program import Program

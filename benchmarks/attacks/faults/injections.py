@@ -21,7 +21,7 @@ from opinfo.byoc import Backend, Coarse, Code, Node, Pattern, Region, one
 from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.codegen.compilers import toolchain
 from opinfo.byoc.codegen.loading import load_checked
-from tests.packages import install
+from tests.common.packages import install
 
 from .victim import OTHERS, PLAIN, VICTIM, changed, convert, is_victim, patterns
 

@@ -15,7 +15,7 @@ from opinfo.layout.plan import plan_layout
 from opinfo.layout.report.count import count
 from opinfo.layout.report.plan_report import Conversions
 from tests import models as real
-from tests.run import run
+from tests.common.run import run
 
 from .convert_layout import Converted, left_by_convert_layout
 

@@ -19,7 +19,8 @@ from tvm.s_tir import dlight as dl
 from tvm.s_tir.dlight.analysis.common_analysis import get_sblockrealize
 
 from ....analysis import op_info
-from ....analysis.blocks.blocks import Opaque, stages
+from ....analysis.blocks.block_terms import Opaque
+from ....analysis.blocks.blocks import stages
 from ....analysis.support.progress import stage
 from ...codegen.loading.cuda_device import cuda_device
 from ...codegen.memory import UPPER, planning, unbounded

@@ -29,7 +29,8 @@ from ....analysis.blocks.tir import (
 )
 from ....analysis.lifting.tir.node import items, substitute
 from ..nest.kernel import Kernel, KernelOutput
-from .loop_nest import Columns, LoopNest, Rows, Run
+from .loop_nest import LoopNest
+from .runs import Columns, Rows, Run
 
 #: Strides that are shuffled, and the fewest lanes.
 STRIDES, FEWEST = (2, 3, 4), 4
@@ -79,9 +80,9 @@ class Deinterleaved(LoopNest):
     def micro(self, rows: Rows, cols: Columns) -> Any:
         if any(run.lanes < FEWEST for run in cols):
             return super().micro(rows, cols)
-        return seq([self._vectors(run) for run in cols])
+        return seq([self.vector_run(run) for run in cols])
 
-    def _vectors(self, run: Run) -> Any:
+    def vector_run(self, run: Run) -> Any:
         assert self.vector_axis is not None
         var = self.vector_axis.var
 

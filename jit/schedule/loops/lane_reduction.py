@@ -22,7 +22,8 @@ from ....analysis.blocks.tir import Values, integer, local, loop, mentions, seq,
 from ....analysis.lifting.tir.node import as_dtype
 from ..nest.kernel import Accumulator, Kernel
 from ..nest.symbolic_sizes import Bounds
-from .loop_nest import LoopNest, Rows, Run
+from .loop_nest import LoopNest
+from .runs import Rows, Run
 from .tile import columns
 
 #: Independent vectors of a reduction to a single element, to hide the latency of additions.

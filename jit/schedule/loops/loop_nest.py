@@ -17,7 +17,7 @@ the same value. Kernels that must not compute elements twice end with single row
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from tvm import tirx
@@ -28,24 +28,17 @@ from ....analysis.lifting.tir.node import as_dtype, substitute
 from ..nest.kernel import Kernel
 from ..nest.vector_functions import FunctionExpander, vectorizable
 from .machine import VectorUnits
+from .runs import (
+    Columns,
+    Rows,
+    Run,
+    at_most,
+    decreasing_tiles,
+    grouped_runs,
+    split_runs,
+    vector_run,
+)
 from .tile import Tile, columns, pieces
-
-
-@dataclass(frozen=True)
-class Run:
-    """``count`` values of an axis: rows, or starts of vectors of ``lanes`` elements.
-
-    ``offset`` is the number of preceding elements in the tile.
-    """
-
-    at: Callable[[Any], Any]
-    count: int = 1
-    lanes: int = 1
-    offset: int = 0
-
-
-Rows = Run | None
-Columns = Sequence[Run]
 
 
 @dataclass
@@ -134,7 +127,7 @@ class LoopNest:
         def nest(base: Any, size: int, count: Any, last: Any = None) -> Any:
             def tiles(index: Any) -> Any:
                 first = index * integer(size, index) + base
-                return body(Run(lambda r: _at_most(first + r, last), size))
+                return body(Run(lambda r: at_most(first + r, last), size))
 
             return loop("it", count, axis.var, tiles, kind)
 
@@ -145,7 +138,7 @@ class LoopNest:
         divides = bounds.multiple % most == 0
         if not self.kernel.twice:
             sizes = (most,) if divides else (most, 1)
-            return seq([nest(b, s, n) for b, s, n in _decreasing_tiles(axis.extent, axis, sizes)])
+            return seq([nest(b, s, n) for b, s, n in decreasing_tiles(axis.extent, axis, sizes)])
         end, zero = as_dtype(axis.extent, str(axis.var.ty.dtype)), integer(0, axis.var)
         full = tirx.FloorDiv(end, integer(most, axis.var))
         if divides or most == 1:
@@ -184,7 +177,7 @@ class LoopNest:
             out.append(self._tiles(axis, body, kind, full_tiles, lanes, vectors))
         remainder = cover[full_tiles * vectors :]
         if remainder:
-            out.append(body(_runs(remainder, axis)))
+            out.append(body(grouped_runs(remainder, axis)))
         return seq(out)
 
     def _tiles(
@@ -198,10 +191,10 @@ class LoopNest:
             if base is not None:
                 first = first + base
             if last is None:
-                return body([_vectors(first, vectors, lanes)])
+                return body([vector_run(first, vectors, lanes)])
             start = tirx.Var("col", str(index.ty.dtype))
             binding = tirx.stmt.Bind(start, tirx.Min(first, last))
-            return seq([binding, body([_vectors(start, vectors, lanes)])])
+            return seq([binding, body([vector_run(start, vectors, lanes)])])
 
         return loop("jt", count, axis.var, tiles, kind)
 
@@ -215,7 +208,7 @@ class LoopNest:
             lanes = self.tile.lanes
             return seq([
                 self._tiles(axis, body, kind, n, min(size, lanes), max(1, size // lanes), base)
-                for base, size, n in _decreasing_tiles(self.end, axis,
+                for base, size, n in decreasing_tiles(self.end, axis,
                                                        bounds.until(lanes * most, lanes, 1))
             ])  # fmt: skip
         lanes, vectors = self.shape
@@ -236,7 +229,7 @@ class LoopNest:
     def micro(self, rows: Rows, cols: Columns) -> Any:
         """Emit one tile: initialise the accumulators, reduce, store."""
         kernel, base = self.kernel, self._based()
-        runs = _split(cols or [Run(lambda c: None)], rows)
+        runs = split_runs(cols or [Run(lambda c: None)], rows)
         count = rows.count if rows else 1
         registers = [[local("acc", [count * run.count * run.lanes], a.dtype)
                       for a in kernel.accumulators] for run in runs]  # fmt: skip
@@ -353,61 +346,6 @@ class LoopNest:
 
 #: Lanes of the shortest vectors along a symbolic axis; half vectors come next, then full ones.
 FEW = 4
-#: TVM allocates larger arrays on the heap, which LLVM cannot promote to registers. Arrays of 1024
-#: bytes go there, too, where `StorageRewrite` lets several of them share memory.
-STACK = 1023
-
-
-def _split(cols: Columns, rows: Rows) -> list[Run]:
-    """Split runs so that the accumulators, at most 64 bytes a vector, fit `STACK`."""
-    most = max(1, STACK // 64 // (rows.count if rows else 1))
-    out = []
-    for run in cols:
-        for k in range(0, run.count, most):
-            out.append(_subrun(run, k, min(most, run.count - k)))
-    return out
-
-
-def _subrun(run: Run, k: int, count: int) -> Run:
-    return run if k == 0 and count == run.count else replace(
-        run, at=lambda c: run.at(c + integer(k, c)), count=count,
-        offset=run.offset + k * run.lanes)  # fmt: skip
-
-
-def _vectors(first: Any, count: int, lanes: int) -> Run:
-    """Return a run of adjacent vectors."""
-    return Run(lambda c: first + c * integer(lanes, c), count, lanes)
-
-
-def _runs(vectors: Sequence[tuple[int, int]], axis: Axis) -> list[Run]:
-    """Group vectors into runs of adjacent ones."""
-    out: list[tuple[int, int, int]] = []
-    for start, lanes in vectors:
-        if out and out[-1][2] == lanes and out[-1][0] + out[-1][1] * lanes == start:
-            out[-1] = out[-1][0], out[-1][1] + 1, lanes
-        else:
-            out.append((start, 1, lanes))
-    runs, offset = [], 0
-    for first, count, lanes in out:
-        runs.append(replace(_vectors(integer(first, axis.var), count, lanes), offset=offset))
-        offset += count * lanes
-    return runs
-
-
-def _at_most(expr: Any, last: Any) -> Any:
-    return expr if last is None else tirx.Min(expr, last)
-
-
-def _decreasing_tiles(extent: Any, axis: Axis, sizes: Sequence[int]) -> list[tuple[Any, int, Any]]:
-    """Split a symbolic axis into tiles of decreasing sizes: (start, size, count)."""
-    end = as_dtype(extent, str(axis.var.ty.dtype))
-    base: Any = integer(0, axis.var)
-    out = []
-    for size in dict.fromkeys(sizes):
-        count = tirx.FloorDiv(end - base, integer(size, axis.var))
-        out.append((base, size, count))
-        base = base + count * integer(size, axis.var)
-    return out
 
 
 def _with_accumulators(kernel: Kernel, elements: Sequence[Any], at: Values) -> Values:

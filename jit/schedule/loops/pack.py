@@ -25,8 +25,9 @@ from ....analysis.blocks.strides import StridedAccess, strided_access
 from ....analysis.blocks.tir import Values, dtype_of, integer, loads, local, loop, seq, values
 from ....analysis.lifting.tir.node import items, substitute
 from ..nest.kernel import Kernel
-from .loop_nest import Columns, LoopNest, Rows, Run
+from .loop_nest import LoopNest
 from .machine import VectorUnits, bits
+from .runs import Columns, Rows, Run
 from .tile import Tile
 
 #: Minimum number of tiles that use a strip, and its maximum size in bytes. Copying a vector took as

@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ....analysis.blocks.blocks import Opaque, standard
+from ....analysis.blocks.block_terms import Opaque
+from ....analysis.blocks.blocks import standard
 from ....analysis.blocks.loop_steps import LoopStep, loop_step
 from ....analysis.lifting.tir.node import NodeDict, items
 from .symbolic_sizes import UNBOUNDED, SymbolicSizes

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..analysis.support.progress import stage
+from ..analysis.support.warn import warn
 from ..layout.plan import plan_layout
 from ..layout.report.count import count, located
 from ..layout.report.plan_report import Conversions, PlanReport, describe, size
-from ..layout.search.constraints import Desired
+from ..layout.search.constraints import Desired, full
 from ..report.layouts import CONVERSION, LAYOUT, conversions, layouts, table
 from .inspection import inspect
 from .models import as_module
@@ -109,6 +110,7 @@ def plan(
         The planned module and the report.
 
     Raises:
+        UserWarning: The model has no operator of a requested name.
         FrontendError: The file cannot be read.
         TypeError: An argument has the wrong type.
         ValueError: An operator, a layout or an option is unknown.
@@ -116,4 +118,14 @@ def plan(
     lowered = legalize(as_module(model, "plan"))
     stage("planning layouts")
     planned = plan_layout(lowered, wants, mode=mode, objective=objective, pins=pins)
+    if isinstance(wants, Mapping) and not planned.report.moved():
+        _report_absent(lowered, wants)
     return ModelPlan(lowered, planned.module, planned.report, count(lowered), count(planned.module))
+
+
+def _report_absent(lowered: Any, wants: Desired) -> None:
+    """Warn of requests for operators that the model does not have."""
+    present = {row.result.name for row in inspect(lowered).known}  # type: ignore[union-attr]
+    for name in wants:
+        if full(name, "requested layouts") not in present:
+            warn(f"requested layouts: the model has no {name}; see `opinfo inspect`")

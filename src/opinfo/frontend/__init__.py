@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import tvm
@@ -19,6 +19,7 @@ from .checks.input_shapes import KEPT, parse_shape
 from .checks.json_graph import BadGraph
 from .checks.large_constants import attached, unpacked
 from .checks.notes import without_digest, without_notes
+from .checks.suffix import wrong_suffix
 from .formats import LOADERS, from_json
 from .process.apart import shared_reader
 from .process.kept_programs import kept_program
@@ -46,6 +47,7 @@ def load(
 
     Raises:
         UserWarning: A branch of the model cannot run with these shapes; it fails when it is taken.
+        TypeError: `shapes` is not a mapping from names to sequences.
         FrontendError: The file cannot be read, the package for its format is not installed, an
             operator is not supported, or a shape does not fit. The message is one line.
     """
@@ -58,14 +60,9 @@ def read(
     seconds: int | None = None,
 ) -> tvm.IRModule:
     """Load a model like `load`, with a limit in CPU `seconds` that replaces the default."""
-    path = Path(path)
-    requested = {
-        name: tuple(KEPT if dim is None else dim for dim in dims)
-        for name, dims in (shapes or {}).items()
-    }
+    path, requested = Path(path), _requested(shapes or {})
     if path.suffix.lower() not in LOADERS:
-        suffixes = ", ".join(LOADERS)
-        raise FrontendError(f"{path}: expected a suffix of {suffixes}, got '{path.suffix}'")
+        raise FrontendError(f"{path}: {wrong_suffix(path, LOADERS)}")
     if not path.is_file():
         problem = "not a regular file" if path.exists() else "no such file"
         raise FrontendError(f"{path}: {'is a folder' if path.is_dir() else problem}")
@@ -89,3 +86,16 @@ def read(
     for note in notes:
         warn(f"{path}: {note}")
     return mod
+
+
+def _requested(
+    shapes: Mapping[str, Sequence[int | str | None]],
+) -> dict[str, tuple[int | str, ...]]:
+    """The shapes with ``"?"`` for None; raises ``TypeError`` if they are not sequences by name."""
+    expected = 'expected a shape by the name of an input, as {"x": (1, 3, 224, 224)}'
+    if not isinstance(shapes, Mapping):
+        raise TypeError(f"load: shapes: {expected}, got {shapes!r}")
+    for name, dims in shapes.items():
+        if isinstance(dims, str) or not isinstance(dims, Iterable):
+            raise TypeError(f"load: shapes: {expected}, got {dims!r} for {name!r}")
+    return {n: tuple(KEPT if d is None else d for d in dims) for n, dims in shapes.items()}

@@ -10,7 +10,7 @@ from typing import Any
 from tvm import relax, tirx
 
 from ..analysis import Constant, OpInfo
-from ..analysis.proposal.build import call_op
+from ..analysis.proposal.call_op import call_op
 from ..analysis.proposal.legalise import legalise_module
 from ..analysis.recognise import Matches
 from ..analysis.results.op_info import to_plain

@@ -15,7 +15,7 @@ from typing import Any
 
 import tvm
 
-from ..analysis.proposal.build import call_op
+from ..analysis.proposal.call_op import call_op
 from ..analysis.recognise import Matches, modules
 from ..byoc import Backend, Pattern, dispatch
 from ..byoc.prepare.prepare import prepare

@@ -7,10 +7,10 @@ import pytest
 import tvm
 
 from opinfo.analysis import Chain, op_infos
-from opinfo.analysis.chain.define import coordinates_of
 from opinfo.analysis.chain.gathered import gathered
+from opinfo.analysis.chain.tensor_program import coordinates_of
 from opinfo.analysis.terms.term import Int, TensorVar, Term, as_int, load, raw_call, size
-from tests.compose import differs
+from tests.common.compose import differs
 
 #: What `fuse_tir` leaves of dequantise and take: unpacked words, and the rest in the gather.
 FUSED = """

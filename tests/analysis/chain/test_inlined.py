@@ -17,7 +17,7 @@ from opinfo.analysis.chain.definition_window import DefinitionWindow, Growing, R
 from opinfo.analysis.chain.peel import BUDGET, Peel
 from opinfo.analysis.chain.segment import segment
 from opinfo.testing.strip import strip
-from tests.compose import differs
+from tests.common.compose import differs
 
 from .test_op_infos import Conv
 

@@ -20,7 +20,7 @@ from opinfo.analysis import (
     op_infos,
 )
 from opinfo.testing.strip import strip
-from tests.compose import differs
+from tests.common.compose import differs
 
 
 def fuse(mod: tvm.IRModule) -> tirx.PrimFunc:

@@ -19,7 +19,7 @@ import tvm_ffi
 from tvm import tirx
 
 from opinfo.jit.dims.symbolic_dims import Symbol, symbols
-from tests import interpret
+from tests.common import interpret
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]

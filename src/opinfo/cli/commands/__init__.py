@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ..options.common import UserError
-from ..run.command_group import Commands
+from ..run.command_group import Command, Commands
 from .backends import list_all_backends, list_all_recognisers
 from .cache import cache
 from .calibrate import calibrate_machine
@@ -21,14 +21,14 @@ from .tune import tune_record
 __all__ = ["app"]
 
 app = typer.Typer(cls=Commands, pretty_exceptions_enable=False, rich_markup_mode="markdown")
-app.command("inspect")(inspect_model)
-app.command("plan")(plan_model)
-app.command("dispatch")(dispatch_model)
-app.command("compile")(compile_model)
-app.command("tune")(tune_record)
-app.command("calibrate")(calibrate_machine)
-app.command("backends")(list_all_backends)
-app.command("recognisers")(list_all_recognisers)
+app.command("inspect", cls=Command)(inspect_model)
+app.command("plan", cls=Command)(plan_model)
+app.command("dispatch", cls=Command)(dispatch_model)
+app.command("compile", cls=Command)(compile_model)
+app.command("tune", cls=Command)(tune_record)
+app.command("calibrate", cls=Command)(calibrate_machine)
+app.command("backends", cls=Command)(list_all_backends)
+app.command("recognisers", cls=Command)(list_all_recognisers)
 app.add_typer(cache, name="cache")
 
 
@@ -43,7 +43,11 @@ def _root(
         bool, typer.Option("--traceback", help="Show full tracebacks; allowed after any command.")
     ] = False,
 ) -> None:
-    """Recover operators from TIR with proof; plan layouts, dispatch to backends, compile."""
+    """Recover operators from TIR with proof; plan layouts, dispatch to backends, compile.
+
+    MODEL is a file: .onnx, .pt2 of torch.export, Relax .json or TVMScript .py. Start with
+    `opinfo inspect MODEL`, and then `opinfo compile MODEL -o model.so`.
+    """
     if show_version:
         typer.echo(f"opinfo {version('opinfo')}, apache-tvm {version('apache-tvm')}")
         raise typer.Exit

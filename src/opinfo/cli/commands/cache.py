@@ -11,6 +11,7 @@ import typer
 
 from ...analysis.support.wording import plural
 from ..options.common import UserError, emit, show, working
+from ..run.command_group import Command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,12 +24,16 @@ cache = typer.Typer(help="List or clear the compiled kernels on disk.")
 
 Folder = Annotated[
     Path | None,
-    typer.Option("--folder", help="The folder; default: $OPINFO_CACHE, or the platform's cache."),
+    typer.Option(
+        "--folder",
+        metavar="FOLDER",
+        help="The folder; default: $OPINFO_CACHE, or the platform's cache.",
+    ),
 ]
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
-@cache.command("path")
+@cache.command("path", cls=Command)
 def cache_path(folder: Folder = None) -> None:
     """Print the folder of the kernel store."""
     with working():
@@ -36,7 +41,7 @@ def cache_path(folder: Folder = None) -> None:
     emit(path)
 
 
-@cache.command("ls")
+@cache.command("ls", cls=Command)
 def cache_ls(folder: Folder = None) -> None:
     """List the kernels, most recently used first.
 
@@ -51,11 +56,12 @@ def cache_ls(folder: Folder = None) -> None:
     show([_table(rows)] if rows else [], f"{_total(rows)} in {store.folder}")
 
 
-@cache.command("clear")
+@cache.command("clear", cls=Command)
 def cache_clear(
     folder: Folder = None,
     older_than: Annotated[
-        str | None, typer.Option(help="Only kernels unused for this long: 30m, 12h, 7d.")
+        str | None,
+        typer.Option(metavar="TIME", help="Only kernels unused for this long: 30m, 12h, 7d."),
     ] = None,
 ) -> None:
     """Remove kernels; processes that have loaded them keep working.

@@ -18,13 +18,19 @@ def calibrate_machine(
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--output", help="The file to write; default: in the cache, for `opinfo compile`."
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="The file to write; default: in the cache, for `opinfo compile`.",
         ),
     ] = None,
-    threads: Annotated[int, typer.Option(min=1, max=1024, help="Threads of each call.")] = 1,
+    threads: Annotated[
+        int, typer.Option(metavar="N", min=1, max=1024, help="Threads of each call.")
+    ] = 1,
     target: Annotated[
         str | None,
         typer.Option(
+            metavar="TARGET",
             help="cuda calibrates the GPU of this machine; default: its CPU.",
             autocompletion=targets,
         ),

@@ -17,6 +17,7 @@ from ..options.common import (
     Shapes,
     UserError,
     Wants,
+    backend_names,
     calibrated,
     emit,
     forced,
@@ -42,9 +43,14 @@ SHAPES, TUNING = "Symbolic shapes", "Measured costs"
 
 def compile_model(
     model: Model,
-    output: Annotated[Path, typer.Option("-o", "--output", help="The library to write.")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="The library to write.")
+    ],
     target: Annotated[
-        str | None, typer.Option(help="TVM's target; default: this CPU.", autocompletion=targets)
+        str | None,
+        typer.Option(
+            metavar="TARGET", help="TVM's target; default: this CPU.", autocompletion=targets
+        ),
     ] = None,
     verify: Annotated[
         bool, typer.Option("--verify", help="Compare with the unmodified model, and time both.")
@@ -53,12 +59,16 @@ def compile_model(
         bool, typer.Option("--explain", help="Say why each operator stays with TVM.")
     ] = False,
     report: Annotated[
-        Path | None, typer.Option("--report", help="Write an HTML page with regions and reasons.")
+        Path | None,
+        typer.Option(
+            "--report", metavar="FILE", help="Write an HTML page with regions and reasons."
+        ),
     ] = None,
     shape: Shapes = None,
     backend: Annotated[
         str | None,
         typer.Option(
+            metavar="NAMES",
             help="Comma-separated backends, which take what they can; default: all installed ones "
             "where they are expected to be faster, and none with --shapes.",
             autocompletion=backends,
@@ -75,10 +85,15 @@ def compile_model(
     ] = False,
     save_plan: Annotated[
         Path | None,
-        typer.Option(help="Write the dispatch plan as JSON.", rich_help_panel=BACKENDS),
+        typer.Option(
+            metavar="FILE", help="Write the dispatch plan as JSON.", rich_help_panel=BACKENDS
+        ),
     ] = None,
     plan: Annotated[
-        Path | None, typer.Option(help="Replay the plan of --save-plan.", rich_help_panel=BACKENDS)
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Replay the plan of --save-plan.", rich_help_panel=BACKENDS
+        ),
     ] = None,
     shapes: Annotated[
         str | None,
@@ -93,6 +108,7 @@ def compile_model(
         list[str] | None,
         typer.Option(
             "--op",
+            metavar="OPERATOR=STRATEGY",
             help="Strategy for functions that contain an operator: relax.matmul=aot.",
             autocompletion=operators,
             rich_help_panel=SHAPES,
@@ -101,18 +117,24 @@ def compile_model(
     dim: Annotated[
         list[str] | None,
         typer.Option(
+            metavar="DIM=RANGE",
             help="Range of a dimension: n=1:128, n=8:512:8 (multiples of 8), n=17: (unbounded).",
             rich_help_panel=SHAPES,
         ),
     ] = None,
     likely: Annotated[
         list[str] | None,
-        typer.Option(help="Most frequent values of a dimension: n=1,16.", rich_help_panel=SHAPES),
+        typer.Option(
+            metavar="DIM=VALUES",
+            help="Most frequent values of a dimension: n=1,16.",
+            rich_help_panel=SHAPES,
+        ),
     ] = None,
     ranges: Annotated[
         list[str] | None,
         typer.Option(
             "--range",
+            metavar="DIM=RANGES",
             help="With aot: one kernel for each of these ranges: n=1:4,17:128,8:512:8.",
             rich_help_panel=SHAPES,
         ),
@@ -135,7 +157,11 @@ def compile_model(
     ] = False,
     tuned: Annotated[
         Path | None,
-        typer.Option(help="With aot: a tuning database of `opinfo tune`.", rich_help_panel=SHAPES),
+        typer.Option(
+            metavar="FOLDER",
+            help="With aot: a tuning database of `opinfo tune`.",
+            rich_help_panel=SHAPES,
+        ),
     ] = None,
     calibration: Calibrated = None,
     race: Annotated[
@@ -157,12 +183,15 @@ def compile_model(
     database: Annotated[
         Path | None,
         typer.Option(
-            help="With --tune: a file that stores measured times.", rich_help_panel=TUNING
+            metavar="FILE",
+            help="With --tune: a file that stores measured times.",
+            rich_help_panel=TUNING,
         ),
     ] = None,
     tracker: Annotated[
         str | None,
         typer.Option(
+            metavar="TRACKER",
             help="With --tune: an RPC tracker, HOST:PORT/KEY; default: local servers.",
             rich_help_panel=TUNING,
         ),
@@ -170,12 +199,17 @@ def compile_model(
     servers: Annotated[
         int | None,
         typer.Option(
-            min=1, max=1024, help="With --tune: number of local servers.", rich_help_panel=TUNING
+            metavar="N",
+            min=1,
+            max=1024,
+            help="With --tune: number of local servers.",
+            rich_help_panel=TUNING,
         ),
     ] = None,
     threads: Annotated[
         int,
         typer.Option(
+            metavar="N",
             min=1,
             max=1024,
             help="With --tune: threads of each local server.",
@@ -185,6 +219,7 @@ def compile_model(
     timeout: Annotated[
         float,
         typer.Option(
+            metavar="SECONDS",
             callback=positive,
             help="With --tune: time limit of a candidate in seconds.",
             rich_help_panel=TUNING,
@@ -193,6 +228,7 @@ def compile_model(
     extent: Annotated[
         list[str] | None,
         typer.Option(
+            metavar="DIM=VALUES",
             help="With --tune: likely values of a dimension: n=1,16.",
             rich_help_panel=TUNING,
         ),
@@ -284,7 +320,7 @@ class CompileOptions:
         if self.measuring is not None:
             target = read_target(self.target) if self.target else native_target()
             measure = self.measuring.measure(str(target), counting("measuring"))
-        chosen = None if self.backends is None else self.backends.split(",")
+        chosen = None if self.backends is None else backend_names(self.backends)
         return compile(mod, chosen, target=self.target, shapes=self.shapes.config(), wants=wants,
                        force=self.force or None, measure=measure, plan=plan,
                        calibration=calibrated(self.calibration), race=self.race)  # fmt: skip
@@ -327,6 +363,8 @@ def _print(compiled: Compiled, explain: bool, verified: Verified | None, output:
     if compiled.functions:
         written = f"written: {output}, {plural(len(compiled.functions), 'function')}"
         show([table(f.row for f in compiled.functions)], written)
+    else:
+        emit(f"written: {output}")
     if verified is not None:
         emit(str(verified))
     if dispatched is not None and dispatched.failures():

@@ -15,6 +15,7 @@ from ..options.common import (
     Model,
     Shapes,
     Wants,
+    backend_names,
     calibrated,
     emit,
     forced,
@@ -49,7 +50,7 @@ def dispatch_model(
 
         where, desired = forced(force), parse_wants(want) if want else None
         mod = loaded(model, shape)
-        named = None if backend is None else backend.split(",")
+        named = None if backend is None else backend_names(backend)
         dispatched = dispatch(mod, named, wants=desired, force=where,
                               calibration=calibrated(calibration))  # fmt: skip
         values = to_json(dispatched) if as_json else {}

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 def inspect_model(
     model: Model,
     as_json: Json = False,
-    func: Annotated[str | None, typer.Option(help="Show only this PrimFunc.")] = None,
+    func: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Show only this PrimFunc.")
+    ] = None,
     explain: Annotated[
         bool,
         typer.Option("--explain", help="Show attributes, alternatives, certificates and reasons."),

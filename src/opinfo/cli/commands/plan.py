@@ -17,6 +17,7 @@ from ..options.common import (
     emit,
     readable,
     reporting_warnings,
+    say,
     show,
     working,
 )
@@ -39,20 +40,25 @@ def plan_model(
     want: Annotated[
         list[str] | None,
         typer.Option(
+            metavar="OPERATOR=LAYOUTS",
             help="Layouts of an operator: conv2d=NHWC, conv2d=NCHW8c,OIHW8i8o.",
             autocompletion=wants,
         ),
     ] = None,
     mode: Annotated[
         Mode,
-        typer.Option(help="graph: operators stay Relax operators; tir: any PrimFunc may change."),
+        typer.Option(
+            metavar="MODE",
+            help="graph: operators stay Relax operators; tir: any PrimFunc may change.",
+        ),
     ] = Mode.tir,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show every value and operator with its reason.")
     ] = False,
     as_json: Json = False,
     html: Annotated[
-        Path | None, typer.Option(help="Write an HTML page with the graphs before and after.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Write an HTML page with the graphs before and after."),
     ] = None,
     shape: Shapes = None,
 ) -> None:
@@ -65,6 +71,8 @@ def plan_model(
         planned = _plan(model, shape, want or [], mode)
         if page is not None:
             page.write(planned.html(title=model.name))
+        if not want and not planned.report.moved():
+            say(console, "nothing to change; --want conv2d=NHWC requests layouts of an operator")
     if as_json:
         emit(json.dumps(planned.to_json(), indent=1))
     else:

@@ -20,31 +20,51 @@ if TYPE_CHECKING:
 
 
 def tune_record(
-    record: Annotated[Path, typer.Argument(help="A recording of `Session.recording().save(...)`.")],
-    database: Annotated[Path, typer.Option(help="The folder of the tuning database.")],
-    trials: Annotated[int, typer.Option(min=1, max=1_000_000, help="Trials of each shape.")] = 64,
+    record: Annotated[
+        Path,
+        typer.Argument(metavar="RECORD", help="A recording of `Session.recording().save(...)`."),
+    ],
+    database: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="The folder of the tuning database.")
+    ],
+    trials: Annotated[
+        int, typer.Option(metavar="N", min=1, max=1_000_000, help="Trials of each shape.")
+    ] = 64,
     top: Annotated[
         int | None,
         typer.Option(
-            min=1, max=1_000_000, help="Tune only this many shapes, the most frequent ones."
+            metavar="N",
+            min=1,
+            max=1_000_000,
+            help="Tune only this many shapes, the most frequent ones.",
         ),
     ] = None,
     seconds: Annotated[
         float | None,
         typer.Option(
+            metavar="SECONDS",
             callback=positive,
             help="Stop the search after this many seconds; results are kept.",
         ),
     ] = None,
     target: Annotated[
-        str | None, typer.Option(help="TVM's target of the model; default: this CPU.")
+        str | None,
+        typer.Option(metavar="TARGET", help="TVM's target of the model; default: this CPU."),
     ] = None,
     tracker: Annotated[
-        str | None, typer.Option(help="An RPC tracker, HOST:PORT/KEY; default: this machine.")
+        str | None,
+        typer.Option(
+            metavar="TRACKER", help="An RPC tracker, HOST:PORT/KEY; default: this machine."
+        ),
     ] = None,
-    threads: Annotated[int, typer.Option(min=1, max=1024, help="Threads of a kernel.")] = 1,
+    threads: Annotated[
+        int, typer.Option(metavar="N", min=1, max=1024, help="Threads of a kernel.")
+    ] = 1,
     timeout: Annotated[
-        float, typer.Option(callback=positive, help="Time limit of a candidate in seconds.")
+        float,
+        typer.Option(
+            metavar="SECONDS", callback=positive, help="Time limit of a candidate in seconds."
+        ),
     ] = 60.0,
 ) -> None:
     """Search for schedules of recorded shapes, most frequent first.

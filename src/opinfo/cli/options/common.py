@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "UserError",
+    "backend_names",
     "calibrated",
     "emit",
     "forced",
@@ -50,12 +51,15 @@ LONGEST = 1.5e7
 #: Title of the options about backends and layouts in the help.
 BACKENDS = "Backends and layouts"
 
-Model = Annotated[Path, typer.Argument(help=".onnx, .pt2, Relax .json or TVMScript .py")]
+Model = Annotated[
+    Path, typer.Argument(metavar="MODEL", help=".onnx, .pt2, Relax .json or TVMScript .py")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Shapes = Annotated[
     list[str] | None,
     typer.Option(
         "--shape",
+        metavar="NAME:SIZES",
         help="Shape of an input: x:1,3,224,224, or x:n,3,8,8 with a symbolic n; ? as in the file.",
     ),
 ]
@@ -63,6 +67,7 @@ Wants = Annotated[
     list[str] | None,
     typer.Option(
         "--want",
+        metavar="OPERATOR=LAYOUTS",
         help="Layouts of an operator: conv2d=NHWC; default: as backends prefer.",
         autocompletion=wants,
         rich_help_panel=BACKENDS,
@@ -72,6 +77,7 @@ Backends = Annotated[
     str | None,
     typer.Option(
         "--backend",
+        metavar="NAMES",
         help="Comma-separated backends, which take what they can; default: all installed ones "
         "where they are expected to be faster.",
         autocompletion=backends,
@@ -82,6 +88,7 @@ Calibrated = Annotated[
     Path | None,
     typer.Option(
         "--calibration",
+        metavar="FILE",
         help="Expected costs, a file of `opinfo calibrate`; default: those of this machine.",
         rich_help_panel=BACKENDS,
     ),
@@ -90,6 +97,7 @@ Force = Annotated[
     list[str] | None,
     typer.Option(
         "--force",
+        metavar="OPERATOR=BACKEND",
         help="Backend or backend.pattern of an operator: conv2d=onednn, softmax=tvm.",
         autocompletion=forces,
         rich_help_panel=BACKENDS,
@@ -240,6 +248,14 @@ def once(option: str, pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
             raise UserError(f"{option} {name}: expected once, got {values[name]} and {value}")
         values[name] = value
     return values
+
+
+def backend_names(text: str) -> list[str]:
+    """Parse ``--backend onednn,tvm``."""
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise UserError(f"--backend {text!r}: expected names, as in --backend onednn,tvm")
+    return names
 
 
 def forced(texts: Sequence[str] | None) -> dict[str, str]:

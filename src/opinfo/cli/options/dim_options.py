@@ -7,6 +7,10 @@ from typing import Any
 
 from .common import UserError, once
 
+EXAMPLES = {
+    "--dim": "n=1:128", "--likely": "n=1,16", "--range": "n=1:4,17:128", "--op": "relax.matmul=aot",
+}  # fmt: skip
+
 
 def named(option: str, texts: Sequence[str] | None) -> dict[str, str]:
     """Parse an option ``NAME=VALUE``, given at most once for each name."""
@@ -14,7 +18,9 @@ def named(option: str, texts: Sequence[str] | None) -> dict[str, str]:
     for text in texts or ():
         name, _, value = text.partition("=")
         if not (name and value):
-            raise UserError(f"{option} {text}: expected NAME=VALUE")
+            raise UserError(
+                f"{option} {text}: expected NAME=VALUE, as in {option} {EXAMPLES[option]}"
+            )
         pairs.append((name, value))
     return once(option, pairs)
 

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from .aliases import renamed
 from .exit_status import status_of, stderr
@@ -20,8 +20,20 @@ EVERYWHERE = ("--quiet", "--traceback")
 silent: ContextVar[bool] = ContextVar("silent", default=False)
 
 
+class Command(TyperCommand):
+    """A command; its help shows no type for options without a value."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters, for the parser and for the help."""
+        return _without_types(super().get_params(ctx))
+
+
 class Commands(TyperGroup):
     """All commands; every error is one line with its own exit status."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters, for the parser and for the help."""
+        return _without_types(super().get_params(ctx))
 
     def main(
         self,
@@ -60,6 +72,14 @@ class Commands(TyperGroup):
         if warning:  # only after success: an error prints a single line
             stderr().write(f"opinfo: {warning}\n")
         return 0
+
+
+def _without_types(params: list[Any]) -> list[Any]:
+    """The parameters; typer would show the type of a flag, as ``--json <bool>``."""
+    for param in params:
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
+    return params
 
 
 def everywhere(words: list[str]) -> tuple[list[str], list[str]]:

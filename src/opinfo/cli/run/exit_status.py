@@ -146,7 +146,7 @@ def single_line(text: str) -> str:
 
 def _usage(error: BaseException, message: str) -> str:
     context = getattr(error, "ctx", None)
-    text = " ".join(message.split()).rstrip(".")
+    text = " ".join(message.split()).rstrip(".").replace(": Value error, ", ": ")
     return text if context is None else f"{text}; see `{context.command_path} --help`"
 
 

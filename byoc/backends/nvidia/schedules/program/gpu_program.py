@@ -17,7 +17,8 @@ import tvm_ffi
 from tvm import tirx
 from tvm.sym import detect_linear_equation
 
-from ......analysis.blocks.blocks import Opaque, Stage, standard
+from ......analysis.blocks.block_terms import Opaque
+from ......analysis.blocks.blocks import Stage, standard
 from ......analysis.blocks.definitions import BlockDefinition, Undefined, resolve
 from ......analysis.blocks.definitions import loads as loads_of
 from ......analysis.blocks.expand import Expander

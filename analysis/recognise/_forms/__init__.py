@@ -1,0 +1,1 @@
+"""Forms of terms that several families of recognisers read."""

@@ -1,0 +1,1 @@
+"""Attention, rotary position embeddings and the pages of key-value caches."""

@@ -1,0 +1,1 @@
+"""Operators with sliding windows: convolutions, pools and their gradients."""

@@ -1,0 +1,1 @@
+"""Tensors that are computed from coordinates and sizes: fills, ranges, grids, windows."""

@@ -1,0 +1,1 @@
+"""Operators that move elements to other coordinates: reshapes, slices, pads, layouts."""

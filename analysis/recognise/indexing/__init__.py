@@ -1,0 +1,1 @@
+"""Reads and updates at indices that are data."""

@@ -1,0 +1,1 @@
+"""Quantisation and dequantisation: by tensor, by axis, by group."""

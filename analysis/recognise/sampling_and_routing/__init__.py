@@ -1,0 +1,1 @@
+"""Language models' choice of tokens, and of experts for tokens."""

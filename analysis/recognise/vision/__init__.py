@@ -1,0 +1,1 @@
+"""Operators on images: resizes, samples at coordinates, regions, boxes."""

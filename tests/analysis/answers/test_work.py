@@ -1,0 +1,141 @@
+"""What a question may cost: a number of steps, the same everywhere, and a net of time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import tvm
+
+from opinfo.analysis import Chain, OpInfo, Refusal, op_info, op_infos
+from opinfo.analysis.proofs import smt
+from opinfo.analysis.proofs.smt import prove_int
+from opinfo.analysis.terms import work
+from opinfo.analysis.terms.scalar import conj, disj, ge0, negate
+from opinfo.analysis.terms.term import TRUE, CallTerm, Term, as_int, raw_call, variable
+from opinfo.analysis.terms.work import Exhausted, budget, spend
+
+from ..lifting.test_breaches import HEADER, program
+
+BODY = """
+    t = T.alloc_buffer((8,), "float32")
+    for i in range(8):
+        t[i] = T.exp(x[i])
+    for i in range(8):
+        out[i] = T.max(t[i], T.float32(0)) + T.tanh(t[i])
+"""
+QUESTIONS: dict[str, Callable[[Any], Any]] = {"op_info": op_info, "op_infos": op_infos}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_steps_are_the_same_for_the_same_question(
+    question: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fewest steps with which it is not refused do not depend on what was asked before."""
+
+    def refused(steps: int) -> bool:
+        monkeypatch.setattr(work, "STEPS", steps)
+        found = QUESTIONS[question](program(BODY))
+        return isinstance(found, Refusal) and found.reason.startswith("the budget of")
+
+    low, high = 0, 200_000
+    assert refused(low) and not refused(high)
+    while high - low > 200:
+        middle = (low + high) // 2
+        low, high = (middle, high) if refused(middle) else (low, middle)
+    op_infos(program(BODY.replace("exp", "tanh")))
+    assert refused(low - 200) and not refused(high + 200)
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_the_reason_says_which_limit_it_was(question: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = QUESTIONS[question](program(BODY))
+    assert not (isinstance(found, Refusal) and "budget" in found.reason)
+    with monkeypatch.context() as m:
+        m.setattr(work, "STEPS", 10)
+        found = QUESTIONS[question](program(BODY))
+        assert isinstance(found, Refusal) and found.reason == "the budget of 10 steps is exhausted"
+    with monkeypatch.context() as m:
+        m.setattr(work, "SECONDS", -1.0)
+        found = QUESTIONS[question](program(BODY))
+        wanted = "the budget of -1 s of CPU time is exhausted"
+        assert isinstance(found, Refusal) and found.reason == wanted
+
+
+def test_questions_inside_one_another_share_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work, "STEPS", 100)
+    with budget():
+        with budget():
+            spend(60)
+        with pytest.raises(Exhausted, match="100 steps"):
+            spend(60)
+    spend(1_000)  # outside a question nothing is counted
+
+
+def test_a_query_costs_the_same_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Z3 counts its own steps over all queries of a context."""
+    monkeypatch.setattr(smt, "CLOCK", 1_000)  # a busy machine may stop this process for long
+    n, k = as_int(variable("size", "n")), as_int(variable("scalar", "k"))
+    goal, costs = ge0(n * n - n * k + k * k), set()
+    with budget():
+        current = work._work.get()
+        assert current is not None
+        for _ in range(4):
+            left = current.left
+            prove_int(goal, TRUE, 50)
+            costs.add(left - current.left)
+    assert len(costs) == 1 and costs.pop() >= 300
+
+
+def test_a_budget_is_no_exception_of_a_plug_in() -> None:
+    assert not issubclass(Exhausted, Exception)
+
+
+def test_ordinary_questions_are_far_from_the_limit() -> None:
+    func = program("    for i in range(8):\n        out[i] = T.exp(x[i])\n")
+    with budget():
+        current = work._work.get()
+        assert isinstance(op_info(func), OpInfo) and isinstance(op_infos(func), Chain)
+        assert current is not None and current.left > work.STEPS * 0.95
+
+
+#: Values that are used twice, so that what is written out from them doubles: the next of `a`.
+DOUBLING = {
+    "products": ("int64", "{a} * {a} + A[{k}]"),
+    "quotients": ("int64", "{a} // 3 + {a} % 7 * {a}"),
+    "extremes": ("int64", "T.min({a}, T.max({a} + A[1], A[{k}]))"),
+    "choices": ("int64", "T.Select({a} > A[{k}], {a} + A[1], {a} * 2)"),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("case", DOUBLING)
+def test_what_grows_is_counted(case: str, question: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends by its steps: the clock is not looked at."""
+    monkeypatch.setattr(work, "SECONDS", 1e9)
+    dtype, following = DOUBLING[case]
+    lines = [f"    a{k + 1} = " + following.format(a=f"a{k}", k=k % 4) for k in range(60)]
+    text = f'def main(A: T.Buffer((4,), "{dtype}"), B: T.Buffer((1,), "{dtype}")):\n    a0 = A[0]\n'
+    func = tvm.script.from_source(HEADER + text + "\n".join(lines) + "\n    B[0] = a60\n")
+    found = QUESTIONS[question](func)
+    assert isinstance(found, Refusal)
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_stores_of_single_elements_are_counted(
+    question: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work, "SECONDS", 1e9)
+    lines = "\n".join(f"    out[{k}] = T.exp(x[{199 - k}])" for k in range(200))
+    text = 'def main(x: T.Buffer((200,), "float32"), out: T.Buffer((200,), "float32")):\n'
+    found = QUESTIONS[question](tvm.script.from_source(f"{HEADER}{text}{lines}\n"))
+    assert isinstance(found, Refusal)
+
+
+def test_negation_does_not_write_out_what_is_shared() -> None:
+    a, b = (raw_call("load", (as_int(variable("scalar", n)),), "bool") for n in "ab")
+    c: Term = a
+    for _ in range(200):
+        c = disj(conj(c, b), conj(negate(c), a))
+    assert isinstance(c, CallTerm)

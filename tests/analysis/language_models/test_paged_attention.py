@@ -1,0 +1,117 @@
+"""TVM's kernels of attention are known as a whole; their definitions compute the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+from tvm.tirx.buffer import is_buffer_var
+
+from opinfo.analysis import Chain, OpInfo, op_info, op_infos
+from opinfo.analysis.paged.library_kernels import KERNELS, TESTED, _target
+from opinfo.analysis.support.constructors import constructor_of
+from opinfo.testing.mutants import mutants, parsed
+from opinfo.testing.strip import strip
+
+from ...common.lockstep import execute
+from ...common.paged_inputs import kernel_arguments
+from ..recognise.test_composites import module, run
+
+library = pytest.importorskip("tvm.relax.frontend.nn.llm.kv_cache")
+_SIZES = (1, 2, 32, "float16")
+#: A window of 40 keys hides some of the longest sequence.
+_WINDOW = 40
+
+GENERATORS: dict[str, tuple[str, Callable[[], Any]]] = {
+    "decode": ("paged_decode_attention", lambda: library._attention_decode(
+        *_SIZES, False, {}, _target())),
+    "decode, sliding": ("paged_decode_attention", lambda: library._attention_decode(
+        *_SIZES, True, {}, _target())),
+    "prefill": ("paged_prefill_attention", lambda: library._attention_prefill(
+        *_SIZES, False, {}, _target())),
+    "prefill, sliding": ("paged_prefill_attention", lambda: library._attention_prefill(
+        *_SIZES, True, {}, _target(), sliding_window_size=_WINDOW)),
+    "ragged": ("ragged_attention", lambda: library._attention_prefill_ragged(
+        *_SIZES[:3], *_SIZES[2:], {}, _target())),
+    "tree": ("tree_attention", lambda: library.tree_attn(*_SIZES, {}, _target())),
+    "paged tree": ("paged_tree_attention", lambda: library.tree_attn_with_paged_kv_cache(
+        *_SIZES, {}, _target())),
+    "moves": ("move_in_pages", lambda: library._compact_kv_copy(1, 32, "float16", _target())),
+}  # fmt: skip
+
+
+@cache
+def kernel(name: str) -> Any:
+    return strip(GENERATORS[name][1]())
+
+
+@cache
+def answer(name: str) -> Any:
+    return op_info(kernel(name))
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_a_kernel_of_tvm_is_its_operator(name: str) -> None:
+    info = answer(name)
+    assert isinstance(info, OpInfo) and info.name == f"relax.nn.{GENERATORS[name][0]}"
+    assert info.certificate.kind == "kernel" and not info.certificate.exact
+    assert TESTED in info.certificate.assumptions
+    if "prefill" in name:
+        assert info.attrs == {"window": _WINDOW if "sliding" in name else 0}
+    chain = op_infos(kernel(name))
+    assert isinstance(chain, Chain) and chain.names == (info.name,)
+    assert chain.steps[0].operands == info.operands
+    assert chain.inplace_indices == info.inplace_indices
+
+
+#: Causal or not, and with rotary embeddings or not, where a kernel has these.
+RUNS = [
+    ("decode", 1, 0),
+    ("decode, sliding", 1, 1),
+    ("prefill", 0, 1),
+    ("prefill, sliding", 1, 0),
+    ("ragged", 1, 1),
+    ("tree", 1, 1),
+    ("paged tree", 1, 0),
+    ("moves", 1, 0),
+]
+
+
+@pytest.mark.parametrize(("name", "causal", "turned"), RUNS)
+def test_the_definition_computes_what_the_kernel_does(name: str, causal: int, turned: int) -> None:
+    func, info = kernel(name), answer(name)
+    arguments = kernel_arguments(func, info.name, info.operands, causal=causal, turned=turned)
+    after = execute(func, arguments)
+    operands = [np.asarray(arguments[k]) for k in info.operands]
+    types = [(a.shape, str(a.dtype)) for a in operands]
+    mod = relax.transform.LegalizeOps()(module(constructor_of(info.name), *types, **info.attrs))
+    out = run(mod, *operands)
+    buffers = [k for k, p in enumerate(func.params) if is_buffer_var(p)]
+    (outputs,) = {k.outputs for k in KERNELS if k.operator == info.name}
+    for place, actual in zip(
+        outputs, out if isinstance(out, (list, tuple)) else [out], strict=True
+    ):
+        expected = after[buffers.index(place)]
+        assert np.abs(expected).max() > 0.1
+        np.testing.assert_allclose(actual, expected, rtol=5e-3, atol=5e-3)
+
+
+@pytest.mark.parametrize("name", ["decode", "prefill, sliding", "tree", "moves"])
+def test_no_mutant_of_a_kernel_is_the_operator(name: str) -> None:
+    whole = op_info(parsed(kernel(name).script()))
+    assert isinstance(whole, OpInfo) and whole.certificate.kind == "kernel"
+    for change, func in islice(mutants(kernel(name)), 3):
+        assert not isinstance(op_info(func), OpInfo), f"{name}: {change}"
+
+
+def test_a_kernel_for_other_threads_is_refused() -> None:
+    target = tvm.target.Target({"kind": "vulkan", "max_num_threads": 256,
+                                "max_threads_per_block": 256})  # fmt: skip
+    func = library._attention_decode(*_SIZES, False, {}, target)
+    assert not op_info(func)

@@ -1,0 +1,149 @@
+"""Calibrated costs: a pure function of samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from opinfo.byoc.backend.region import Call, Tensor
+from opinfo.byoc.calibration.calibrations import InForce, shipped
+from opinfo.byoc.calibration.cost_model import CostModel
+from opinfo.byoc.calibration.workload import workload
+
+from .calibrated import LARGE, SMALL, alone, call, streams, table
+
+
+def test_a_workload_is_what_the_speed_depends_on() -> None:
+    attrs = {"data_layout": "NHWC", "kernel_layout": "OHWI", "out_layout": "NHWC",
+             "strides": [2, 2]}  # fmt: skip
+    conv = call("relax.nn.conv2d", (1, 56, 28, 64), (128, 5, 1, 64), out=(1, 28, 14, 128),
+                groups=1, **attrs)  # fmt: skip
+    load = workload(conv)
+    assert load.kind == "conv2d last dense window"
+    assert load.sizes == (28, 14, 64, 128, 1, 5, 4)
+    assert load.work == 28 * 14 * 128 * 64 * 5
+    assert load.moved == 4 * (56 * 28 * 64 + 128 * 5 * 64 + 28 * 14 * 128)
+    first = {**attrs, "data_layout": "NCHW", "out_layout": "NCHW", "kernel_layout": "OIHW"}
+    deep = call("relax.nn.conv2d", (1, 64, 9, 9), (64, 1, 1, 1), out=(1, 64, 5, 5), groups=64,
+                **first)  # fmt: skip
+    assert workload(deep).kind == "conv2d first depthwise pointwise"
+    assert workload(deep).work == 64 * 25
+
+
+@pytest.mark.parametrize(("axis", "kind", "sizes"), [
+    (-1, "softmax inner", (6, 4)), (1, "softmax outer", (8, 3)), (2, "softmax inner", (6, 4)),
+])  # fmt: skip
+def test_the_axis_of_a_softmax_is_part_of_its_kind(
+    axis: int, kind: str, sizes: tuple[int, ...]
+) -> None:
+    load = workload(call("relax.nn.softmax", (2, 3, 4), out=(2, 3, 4), axis=axis))
+    assert (load.kind, load.sizes, load.work) == (kind, sizes, 24)
+
+
+def test_products_with_one_matrix_of_weights_are_one_product() -> None:
+    many_rows = workload(call("relax.matmul", (2, 5, 8), (8, 3), out=(2, 5, 3)))
+    assert (many_rows.kind, many_rows.sizes) == ("matmul weights", (1, 10, 3, 8))
+    batched = workload(call("relax.matmul", (2, 5, 8), (2, 8, 3), out=(2, 5, 3)))
+    assert (batched.kind, batched.sizes, batched.work) == ("matmul batched", (2, 5, 3, 8), 240)
+
+
+def test_a_cost_is_that_of_a_sample_and_scales_between_and_beyond() -> None:
+    slow, fast = 8**3 / 1e2, 512**3 / 1e5
+    model = CostModel(table(lib=[("matmul weights", SMALL, 8**3, 1, 1 + slow),
+                                 ("matmul weights", LARGE, 512**3, 1, 1 + fast),
+                                 ("copy", (1,), 1, 1 << 20, 100.0)]))  # fmt: skip
+
+    def cost(n: int) -> float:
+        load = call("relax.matmul", (n, n), (n, n), out=(n, n))
+        estimate = model.cost("lib", alone(load))
+        assert estimate is not None and estimate.source == "calibrated"
+        return estimate.microseconds
+
+    assert cost(512) == pytest.approx(1 + fast, rel=0.02)
+    assert cost(8) == pytest.approx(1 + slow, rel=0.02)
+    rates = [n**3 / cost(n) for n in (8, 32, 64, 128, 512)]
+    assert rates == sorted(rates)
+    assert 6 < cost(1024) / cost(512) < 10
+
+
+def test_a_kind_without_samples_is_estimated_from_its_family() -> None:
+    model = CostModel(table(lib=[("softmax inner", (64, 64), 4096, 32768, 41.0), *streams(1e4)]))
+    known = model.cost("lib", alone(call("relax.nn.softmax", (64, 64), out=(64, 64), axis=1)))
+    other = model.cost("lib", alone(call("relax.nn.softmax", (64, 64), out=(64, 64), axis=0)))
+    assert known is not None and other is not None
+    assert known.source == "calibrated" and other.source == "estimated"
+    assert other.microseconds == pytest.approx(known.microseconds)
+    assert model.cost("another", alone(call("relax.exp", (4,), out=(4,)))) is None
+
+
+def test_reference_code_is_a_kind_of_its_own() -> None:
+    model = CostModel(table(lib=[("softmax outer", (64, 64), 4096, 32768, 5.0), *streams(1e4)]))
+    softmax = alone(call("relax.nn.softmax", (64, 64), out=(64, 64), axis=0))
+    plain, reference = (model.cost("lib", softmax, kernel=k) for k in ("jit:avx2", "ref:any"))
+    assert plain is not None and reference is not None
+    assert plain.microseconds == pytest.approx(5.0, rel=0.01) and plain.source == "calibrated"
+    assert reference.microseconds > 2 * plain.microseconds and reference.source == "estimated"
+
+
+def test_a_convolution_by_winograd_is_a_kind_of_its_own() -> None:
+    kind, sizes, work = "conv2d last dense window", (56, 56, 64, 64, 1, 9, 1), 9 * (56 * 64) ** 2
+    moved = 4 * (2 * 56 * 56 * 64 + 9 * 64 * 64)
+    direct = (kind, sizes, work, moved, 1000.0)
+    faster = (f"winograd {kind}", sizes, work, moved, 400.0)
+    image = (1, 56, 56, 64)
+    conv = alone(
+        call(
+            "relax.nn.conv2d",
+            image,
+            (64, 3, 3, 64),
+            out=image,
+            data_layout="NHWC",
+            kernel_layout="OHWI",
+            out_layout="NHWC",
+            groups=1,
+            strides=[1, 1],
+        )
+    )
+
+    def cost(*samples: Any, kernel: str) -> Any:
+        model = CostModel(table(lib=[*samples, *streams(1e5)]))
+        estimate = model.cost("lib", conv, kernel=kernel)
+        assert estimate is not None
+        return pytest.approx(estimate.microseconds, rel=0.01), estimate.source
+
+    assert cost(direct, kernel="brgconv:avx2") == (1000, "calibrated")
+    assert cost(direct, kernel="winograd:brg:avx2") == (500, "estimated")
+    assert cost(direct, faster, kernel="winograd:brg:avx2") == (400, "calibrated")
+    assert cost(direct, faster, kernel="brgconv:avx2") == (1000, "calibrated")
+
+
+def test_fusion_saves_the_traffic_between_operators() -> None:
+    n = 1 << 20
+    model = CostModel(table(tvm=streams(1e4)))
+    first = Call("relax.nn.relu", {}, (Tensor("input", 0, (n,), "float32"),),
+                 Tensor("call", 0, (n,), "float32"))  # fmt: skip
+    second = Call("relax.abs", {}, (first.result,), Tensor("call", 1, (n,), "float32"))
+    one_call, two = (model.cost("tvm", alone(*calls)) for calls in ((first,), (first, second)))
+    apart = model.cost("tvm", alone(first, second), coarse=True)
+    assert one_call is not None and two is not None and apart is not None
+    assert two.microseconds == pytest.approx(one_call.microseconds, rel=0.02)
+    assert apart.microseconds == pytest.approx(2 * one_call.microseconds, rel=0.02)
+
+
+def test_views_cost_nothing_and_conversions_their_bytes() -> None:
+    model = CostModel(table(tvm=[("transpose", (1 << 20, 64), 1 << 20, 8 << 20, 2001.0),
+                                 *streams(1e4)]))  # fmt: skip
+    view = model.cost("tvm", alone(call("relax.reshape", (4, 4), out=(16,))))
+    assert view is not None and view.microseconds == pytest.approx(1.0, rel=0.06)
+    assert model.conversion(8 << 20) == pytest.approx(2001.0, rel=0.02)
+    assert model.conversion(16 << 20) == pytest.approx(4000.0, rel=0.05)
+
+
+def test_times_of_a_whole_model_correct_expected_costs() -> None:
+    (calibration,) = [c for c in shipped() if c.machine.vectors == "avx512"]
+    corrected = InForce(calibration, None).corrected({"blas": 2.0})
+    for before, after in zip(calibration.samples, corrected.calibration.samples, strict=True):
+        factor = 2.0 if before.backend == "blas" else 1.0
+        assert after.microseconds == factor * before.microseconds
+    assert "corrected by the times of this model: blas 2.00x" in str(corrected)

@@ -1,0 +1,109 @@
+"""Object files in the cache: compiled once, by one process; refused if others could write them."""
+
+from __future__ import annotations
+
+import fcntl
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+
+from opinfo.byoc.backend.catalog import find
+from opinfo.byoc.backends.common import kept_object as home
+from opinfo.byoc.backends.common.kept_object import kept_object, object_key
+from opinfo.byoc.backends.onnx_models import kept_runtime
+from opinfo.byoc.codegen.compilers.toolchain import CompilerError
+from opinfo.byoc.compile import compile_module
+from opinfo.byoc.process.trust import Untrusted
+
+from ...front.test_front import expected, model
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("OPINFO_CACHE", str(tmp_path))
+    return tmp_path / "objects"
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The sources that are compiled."""
+    sources: list[str] = []
+
+    def compile_object(output: str, source: str, options: Any) -> None:
+        sources.append(Path(source).read_text())
+        Path(output).write_bytes(b"object")
+
+    monkeypatch.setattr(home, "object_file", compile_object)
+    return sources
+
+
+def test_an_object_is_compiled_once(folder: Path, compiled: list[str]) -> None:
+    first = kept_object("objects", "one", "int a;", ())
+    assert first == folder / "one.o" == kept_object("objects", "one", "int a;", ())
+    assert compiled == ["int a;"] and first.read_bytes() == b"object"
+
+
+def test_a_process_waits_for_the_one_that_compiles(folder: Path, compiled: list[str]) -> None:
+    folder.mkdir(mode=0o700)
+    found: list[Path] = []
+    waiting = threading.Thread(
+        target=lambda: found.append(kept_object("objects", "one", "int a;", ())))  # fmt: skip
+    with open(folder / "one.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        waiting.start()
+        waiting.join(0.2)
+        assert waiting.is_alive()
+        (folder / "one.o").write_bytes(b"of the other process")
+        (folder / "one.o").chmod(0o600)
+    waiting.join(10)
+    assert found == [folder / "one.o"] and not compiled
+
+
+def test_what_others_can_write_is_not_linked(folder: Path, compiled: list[str]) -> None:
+    kept_object("objects", "one", "int a;", ())
+    (folder / "one.o").chmod(0o666)
+    with pytest.raises(Untrusted, match="only this user can write"):
+        kept_object("objects", "one", "int a;", ())
+    folder.chmod(0o777)
+    with pytest.raises(Untrusted, match="other users can write"):
+        kept_object("objects", "two", "int a;", ())
+
+
+def test_a_failure_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: Any) -> None:
+        raise CompilerError("no")
+
+    monkeypatch.setattr(home, "object_file", failing)
+    with pytest.raises(CompilerError):
+        kept_object("objects", "one", "int a;", ())
+    assert [path.name for path in folder.iterdir()] == ["one.lock"]
+
+
+def test_the_key_is_that_of_all_parts_and_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = {object_key("a", "b"), object_key("ab"), object_key("a", "c")}
+    monkeypatch.setattr("tvm.support.cc.get_cc", lambda: "/usr/bin/another")
+    assert len(keys | {object_key("a", "b")}) == 4
+
+
+@pytest.mark.parametrize("name", ["onnxruntime", "openvino"])
+def test_a_model_has_its_runtime_itself_if_nothing_can_be_kept(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both sources have the same functions; the one with the runtime needs no object."""
+
+    def refused(*_: Any) -> Path:
+        raise OSError("read-only")
+
+    if find(name).available() is not None:
+        pytest.skip(f"no {name}")
+    monkeypatch.setattr(kept_runtime, "kept_object", refused)
+    x = np.random.default_rng(0).standard_normal((4, 8)).astype("float32")
+    library = compile_module(model(4), [name])
+    assert not any(option.endswith(".o") for option in library.dispatched.options)
+    assert [region.backend for region in library.dispatched.taken] == [name]
+    found = library.machine()["main"](tvm.runtime.tensor(x)).numpy()
+    np.testing.assert_allclose(found, expected(x), rtol=1e-5, atol=1e-5)

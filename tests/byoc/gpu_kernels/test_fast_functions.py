@@ -1,0 +1,63 @@
+"""Fast functions in kernels whose results are halves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from opinfo.byoc.backends.nvidia.passes.fast_functions import with_fast_functions
+from opinfo.byoc.backends.nvidia.tvm_schedules import scheduled
+
+from ...common.interpret import interpret
+from ...common.machine import execute
+from .gpu_cases import TARGET, kernel_of, net, nn, op, operands, prim_func
+
+FUNCTIONS: dict[str, Any] = {
+    "sigmoid": lambda e, x: e(op.sigmoid(x)),
+    "silu": lambda e, x: e(nn.silu(x)),
+    "softmax": lambda e, x: e(nn.softmax(x)),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_functions_are_the_same(name: str) -> None:
+    func = prim_func(FUNCTIONS[name], (4, 72))
+    kernel = with_fast_functions(kernel_of(func))
+    assert "__expf" in kernel.script()
+    values = operands(func)
+    for got, want in zip(execute(kernel, values), interpret(func, values), strict=True):
+        np.testing.assert_allclose(got, want, 1e-6, 1e-9)
+
+
+def test_the_logarithm_of_a_tiny_sigmoid_is_finite() -> None:
+    """It is a float32 that is subnormal, of which a half is the logarithm."""
+
+    def build(emit: Any, x: Any) -> Any:
+        wide = emit(op.sigmoid(emit(op.astype(x, "float32"))))
+        return emit(op.astype(emit(op.log(wide)), "float16"))
+
+    kernel = with_fast_functions(kernel_of(prim_func(build, (1, 8))))
+    assert "__expf" in kernel.script()
+    x = np.array([[-100.0, -88.5, -88.0, -87.5, -20.0, 0.0, 20.0, 88.5]])
+    (got,) = execute(kernel, [x])
+    np.testing.assert_allclose(got, -np.logaddexp(0, -x), 1e-6, 1e-9)
+
+
+def test_results_in_float32_have_exact_functions() -> None:
+    kernel = kernel_of(prim_func(FUNCTIONS["silu"], (4, 72), dtype="float32"))
+    assert with_fast_functions(kernel) is kernel
+
+
+def test_halves_are_computed_in_float32() -> None:
+    kernel = with_fast_functions(kernel_of(prim_func(FUNCTIONS["sigmoid"], (4, 72))))
+    assert 'call_pure_extern("float32"' in kernel.script().replace("'", '"')
+
+
+def test_kernels_of_models_have_them() -> None:
+    from opinfo.byoc.prepare.fuse import fuse
+    from opinfo.byoc.prepare.prepare import prepare
+
+    mod = scheduled(fuse(prepare(net(FUNCTIONS["silu"], (4, 72)))), TARGET)
+    assert "__fdividef" in mod.script()

@@ -1,0 +1,282 @@
+"""Schedules for GPUs: the kernel that each PrimFunc becomes computes what the PrimFunc does.
+
+`tests.common.machine` executes the kernels thread by thread; the oracle is
+`tests.common.interpret`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+import tvm_ffi
+from tvm import tirx
+
+from opinfo.analysis import Refusal
+from opinfo.analysis.lifting.tir.node import NodeDict, substitute
+from opinfo.byoc.backends.nvidia.passes.fuse_rows import fuse_rows
+from opinfo.byoc.backends.nvidia.passes.valid_names import with_valid_names
+from opinfo.byoc.backends.nvidia.schedules import window_kernel
+from opinfo.byoc.backends.nvidia.schedules.gpu_schedule import (
+    DONE,
+    directly_scheduled,
+    gpu_scheduled,
+)
+from opinfo.byoc.backends.nvidia.tvm_schedules import scheduled, with_scans
+from opinfo.byoc.prepare.fuse import fuse
+from opinfo.byoc.prepare.prepare import prepare
+
+from ...common.machine import execute
+from .gpu_cases import TARGET, Build, check, kernel_of, net, nn, op, prim_func, prove, rule_of
+
+
+def norm(e: Any, x: Any, w: Any, b: Any) -> Any:
+    return e(nn.layer_norm(x, w, b, axes=[-1], epsilon=1e-5))
+
+
+def pool(e: Any, x: Any) -> Any:
+    return e(nn.max_pool2d(x, (3, 3), (2, 2), padding=(1, 1), layout="NHWC"))
+
+
+def depthwise(e: Any, x: Any, w: Any) -> Any:
+    return e(nn.conv2d(x, w, padding=1, groups=16, data_layout="NHWC", kernel_layout="HWOI"))
+
+
+def group(e: Any, x: Any, w: Any, b: Any) -> Any:
+    return e(nn.group_norm(x, w, b, num_groups=2, channel_axis=3, axes=[1, 2], epsilon=1e-5))
+
+
+#: Name: the rule, whether the kernel is proved, the graph, and the shapes.
+CASES: dict[str, tuple[str, bool, Build, tuple[tuple[Any, ...], ...]]] = {
+    "bias, gelu": ("pointwise", True, lambda e, x, b: e(nn.gelu(e(op.add(x, b)))),
+                   ((3, 24), (24,))),
+    "odd extents": ("pointwise", True, lambda e, x, y: e(op.add(x, y)), ((7, 13), (7, 13))),
+    "heads": ("pointwise", True, lambda e, x: e(op.permute_dims(x, [0, 2, 1, 3])),
+              ((2, 5, 3, 16),)),
+    "embedding": ("pointwise", True, lambda e, i, t: e(op.take(t, i, axis=0)),
+                  ((2, 5, "int64"), (9, 24))),
+    "concat": ("pointwise", True, lambda e, x, y: e(op.concat([x, y], axis=1)),
+               ((2, 3, 16), (2, 5, 16))),
+    "concat, innermost": ("pointwise", True, lambda e, x, y: e(op.concat([x, y], axis=1)),
+                          ((2, 12), (2, 20))),
+    "pad": ("pointwise", True, lambda e, x: e(nn.pad(x, [0, 0, 1, 1, 1, 1, 0, 0])),
+            ((2, 5, 5, 16),)),
+    "pool": ("pointwise", True, pool, ((2, 9, 9, 16),)),
+    "depthwise": ("windows", False, depthwise, ((1, 4, 4, 16), (3, 3, 16, 1))),
+    "residual, norm": ("rows", True, lambda e, x, r, w, b: norm(e, e(op.add(x, r)), w, b),
+                       ((2, 3, 72), (2, 3, 72), (72,), (72,))),
+    "softmax, odd": ("rows", False, lambda e, x: e(nn.softmax(x)), ((2, 3, 37),)),
+    "group norm": ("rows", True, group, ((2, 3, 4, 32), (32,), (32,))),
+    "sum of rows": ("rows", False, lambda e, x: e(op.sum(x, [-1])), ((4, 264),)),
+    "mean of pixels": ("columns", False, lambda e, x: e(op.mean(x, [1, 2])), ((2, 7, 7, 64),)),
+    "argmax": ("rows", False, lambda e, x: e(op.argmax(x, -1)), ((3, 100),)),
+    "argmin": ("rows", False, lambda e, x: e(op.argmin(x, -1)), ((2, 264),)),
+    "argmax of channels": ("pointwise", False, lambda e, x: e(op.argmax(x, 1)), ((2, 21, 4, 16),)),
+    "softmax of channels": ("short columns", False, lambda e, x: e(nn.softmax(x, axis=1)),
+                            ((2, 21, 4, 16),)),
+    "log softmax, short": ("short rows", False, lambda e, x: e(nn.log_softmax(x)), ((9, 10),)),
+    "softmax of columns": ("columns", False, lambda e, x: e(nn.softmax(x, axis=1)),
+                           ((2, 40, 48),)),
+    "image": ("narrow", True, lambda e, x: e(op.permute_dims(x, [0, 2, 3, 1])), ((2, 3, 8, 12),)),
+    "image, widened": ("narrow", True, lambda e, x: e(op.astype(
+        e(op.permute_dims(x, [0, 2, 3, 1])), "float32")), ((2, 3, 8, 12),)),
+    "image, padded": ("narrow", True, lambda e, x: e(nn.pad(
+        e(op.permute_dims(x, [0, 2, 3, 1])), [0, 0, 0, 0, 0, 0, 0, 1])), ((2, 3, 8, 12),)),
+    "image, centred": ("narrow", True, lambda e, x, m: e(nn.pad(e(op.permute_dims(
+        e(op.subtract(x, m)), [0, 2, 3, 1])), [0, 0, 0, 0, 0, 0, 1, 0])),
+        ((2, 3, 8, 12), (3, 1, 1))),
+    "transpose": ("transposed", True, lambda e, x: e(op.permute_dims(x, [0, 2, 1])),
+                  ((1, 20, 72),)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_kernel_computes_what_its_prim_func_does(name: str) -> None:
+    rule, proved, build, shapes = CASES[name]
+    func = prim_func(build, *shapes)
+    before = func.script()
+    kernel = kernel_of(func)
+    assert rule_of(func) == rule and kernel.attrs[DONE]
+    assert kernel.script().count('thread="blockIdx.x"') == 1
+    check(func, kernel)
+    if proved:
+        prove(func, kernel)
+    assert func.script() == before
+
+
+@pytest.mark.parametrize("name", ["bias, gelu", "residual, norm", "pad", "concat", "heads"])
+def test_loads_and_stores_have_16_bytes(name: str) -> None:
+    _, _, build, shapes = CASES[name]
+    text = kernel_of(prim_func(build, *shapes)).script()
+    assert text.count("T.vectorized(T.int64(8))") >= 2
+
+
+def test_channels_padded_to_a_power_of_two_are_vectors_of_a_pixel() -> None:
+    """Of rows whose length is one too, TVM made vectors of 8 indices, which CUDA lacks."""
+    build, shapes = CASES["image, padded"][2], ((1, 3, 8, 16),)
+    text = kernel_of(prim_func(build, *shapes)).script()
+    assert "T.vectorized(T.int64(4))" in text
+    for line in text.splitlines():
+        assert not re.search(r"\bv // |\bv % |\+ v\) [/%]", line), line
+
+
+def test_long_rows_are_read_again() -> None:
+    func = prim_func(lambda e, x: e(nn.softmax(x)), (1, 70000), dtype="float32")
+    kernel = kernel_of(func)
+    assert rule_of(func) == "long rows" and "_row[" in kernel.script()
+    x = np.random.default_rng(0).standard_normal((1, 70000))
+    (got,) = execute(kernel, [x])
+    want = np.exp(x - x.max())
+    np.testing.assert_allclose(got, want / want.sum(), 1e-6)
+
+
+def test_sums_of_halves_are_accumulated_in_float32() -> None:
+    text = kernel_of(prim_func(lambda e, x: e(op.sum(x, [-1])), (4, 64))).script()
+    assert "red_acc = T.sblock_alloc_buffer((T.int64(1),), scope=" in text.replace("x0_", "")
+
+
+def product(e: Any, x: Any, y: Any) -> Any:
+    return e(op.matmul(x, y))
+
+
+def test_products_are_left_to_other_rules() -> None:
+    func = prim_func(product, (8, 16), (16, 24))
+    refusal = gpu_scheduled(func)
+    assert isinstance(refusal, Refusal) and "a product of matrices" in refusal.reason
+    check(func, directly_scheduled(func))
+
+
+def test_parameters_that_may_overlap_are_refused() -> None:
+    func = prim_func(lambda e, x: e(nn.relu(x)), (4, 16)).without_attr("tirx.noalias")
+    refusal = gpu_scheduled(func)
+    assert isinstance(refusal, Refusal) and "noalias" in refusal.reason
+
+
+def test_what_comes_before_a_norm_is_fused() -> None:
+    mod = fuse(prepare(net(lambda e, x, r, w, b: norm(e, e(op.add(x, r)), w, b),
+                           (2, 72), (2, 72), (72,), (72,))))  # fmt: skip
+    assert len(mod.functions) == 3 and len(fuse_rows(mod).functions) == 2
+
+
+def test_a_transpose_before_a_norm_is_not_fused() -> None:
+    mod = fuse(prepare(net(lambda e, x, w, b: norm(e, e(op.permute_dims(x, [0, 2, 1])), w, b),
+                           (2, 72, 40), (72,), (72,))))  # fmt: skip
+    assert len(fuse_rows(mod).functions) == len(mod.functions) == 3
+
+
+def halved(e: Any, x: Any) -> Any:
+    return e(nn.max_pool2d(x, (2, 2), (2, 2), layout="NHWC"))
+
+
+@pytest.mark.parametrize("pooled", [pool, halved])
+def test_a_cast_before_a_pool_is_fused(pooled: Build) -> None:
+    def build(e: Any, x: Any) -> Any:
+        return e(op.astype(pooled(e, e(op.astype(x, "float32"))), "float16"))
+
+    mod = fuse(prepare(net(build, (1, 10, 10, 16))))
+    fused = fuse_rows(mod)
+    assert len(mod.functions) == 3 and len(fused.functions) == 2
+    (func,) = [f for _, f in fused.functions_items() if isinstance(f, tirx.PrimFunc)]
+    kernel = kernel_of(func)
+    assert rule_of(func) == "pointwise"
+    assert kernel.script().count("T.vectorized(T.int64(8))") == 2
+    check(func, kernel)
+
+
+def test_a_sum_before_a_pool_is_not_fused() -> None:
+    mod = fuse(prepare(net(lambda e, x, y: pool(e, e(op.add(x, y))), *[(1, 9, 9, 16)] * 2)))
+    assert len(fuse_rows(mod).functions) == len(mod.functions) == 3
+
+
+def strided(e: Any, x: Any, w: Any, b: Any) -> Any:
+    y = e(nn.conv2d(x, w, strides=2, padding=2, groups=16, data_layout="NHWC",
+                    kernel_layout="HWOI"))  # fmt: skip
+    return e(nn.silu(e(op.add(y, b))))
+
+
+def wide(e: Any, x: Any, w: Any) -> Any:
+    """Products in float32, as exporters write them."""
+    y = e(nn.conv2d(x, w, padding=1, groups=16, data_layout="NHWC", kernel_layout="HWOI",
+                    out_dtype="float32"))  # fmt: skip
+    return e(op.astype(y, "float16"))
+
+
+TILED: dict[str, tuple[Build, tuple[tuple[Any, ...], ...], tuple[int, int]]] = {
+    "depthwise": (depthwise, ((1, 4, 8, 16), (3, 3, 16, 1)), (2, 4)),
+    "strided, with an epilogue": (strided, ((1, 11, 11, 16), (5, 5, 16, 1), (16,)), (2, 6)),
+    "an odd number of rows": (wide, ((1, 5, 8, 16), (3, 3, 16, 1)), (1, 4)),
+}
+
+
+@pytest.mark.parametrize("name", TILED)
+def test_a_thread_computes_several_windows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window_kernel, "ENOUGH", 1)
+    build, shapes, (rows, columns) = TILED[name]
+    func = prim_func(build, *shapes)
+    kernel = kernel_of(func)
+    sides = f"(T.int64({rows}), T.int64({columns}), T.int64(4)), "
+    assert rule_of(func) == "windows" and f"_acc = T.sblock_alloc_buffer({sides}" in kernel.script()
+    check(func, kernel)
+
+
+def nodes(root: Any, kind: Any) -> list[Any]:
+    out: list[Any] = []
+    tvm_ffi.structural_walk(root, (kind, out.append))
+    return out
+
+
+def test_reads_of_padded_windows_are_predicated() -> None:
+    """A condition with branches of its own would let each read wait for the one before."""
+    kernel = kernel_of(prim_func(depthwise, (1, 8, 8, 16), (3, 3, 16, 1)))
+    conditions = [node.condition for node in nodes(kernel.body, tirx.IfThenElse)]
+    assert conditions and not any(nodes(c, tirx.And) for c in conditions)
+    assert any(" & " in str(c) or "bitwise_and" in str(c) for c in conditions)
+
+
+def test_products_of_halves_that_a_convolution_sums_are_not_rounded() -> None:
+    """The result of an operator of its own is."""
+    kernel = kernel_of(prim_func(depthwise, (1, 4, 8, 16), (3, 3, 16, 1)))
+    products = {str(node.ty.dtype) for node in nodes(kernel.body, tirx.Mul)}
+    assert "float32" in products and "float16" not in products
+    shapes = ((64, 256), (64, 256))
+    kernel = kernel_of(prim_func(lambda e, x, y: e(op.sum(e(op.multiply(x, y)), [-1])), *shapes))
+    assert "float16" in {str(node.ty.dtype) for node in nodes(kernel.body, tirx.Mul)}
+
+
+def test_a_sum_before_windows_side_by_side_is_fused() -> None:
+    mod = fuse(prepare(net(lambda e, x, y: halved(e, e(op.add(x, y))), *[(1, 8, 8, 16)] * 2)))
+    (func,) = [f for _, f in fuse_rows(mod).functions_items() if isinstance(f, tirx.PrimFunc)]
+    check(func, kernel_of(func))
+
+
+def test_names_become_identifiers() -> None:
+    func = prim_func(lambda e, x: e(nn.relu(x)), (4, 16))
+    old = func.params[0]
+    strange: NodeDict[Any] = NodeDict()
+    strange[old] = tvm.ir.Var("gpu_0/data_0", old.ty)
+    bad = tirx.PrimFunc([strange[old], func.params[1]], substitute(func.body, strange),
+                        func.ret_type, func.attrs)  # fmt: skip
+    good = with_valid_names(bad)
+    assert good.params[0].name == "gpu_0_data_0" and bad.params[0].name == "gpu_0/data_0"
+    tvm.ir.assert_structural_equal(good, func)
+    assert with_valid_names(func) is func
+
+
+@pytest.mark.parametrize("scan", ["cumsum", "sort"])
+def test_scans_have_operators_again(scan: str) -> None:
+    mod = prepare(net(lambda e, x: e(getattr(op, scan)(x, -1)), (4, 50), dtype="float32"))
+    assert f"R.{scan}" not in mod.script() and f"R.{scan}" in with_scans(mod).script()
+
+
+def test_a_rule_that_raises_costs_only_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*args: Any) -> Any:
+        raise AssertionError("a consumer is not inlined")
+
+    monkeypatch.setattr(tvm.s_tir.dlight.gpu.Matmul, "apply", fails)
+    mod = fuse(prepare(net(product, (64, 64), (64, 64))))
+    found = scheduled(mod, TARGET)
+    (func,) = [f for _, f in found.functions_items() if isinstance(f, tirx.PrimFunc)]
+    assert func.attrs[DONE] and "threadIdx.x" in func.script()

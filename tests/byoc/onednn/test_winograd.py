@@ -1,0 +1,314 @@
+"""oneDNN: convolutions by Winograd are exact over the rationals, and close in float32."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from importlib.resources import files
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+
+from opinfo.byoc.backend.region import Region
+from opinfo.byoc.backends.onednn import raced_kernel
+from opinfo.byoc.backends.onednn.implementation_probe import ask, job_of
+from opinfo.byoc.backends.onednn.measured_forms import CLOSE, form_times
+from opinfo.byoc.backends.onednn.raced_kernel import alone, kernel
+from opinfo.byoc.compile import compile_module
+
+from ...common.run import run
+from ...layout import nets
+from ...layout.nets import const
+from .test_onednn_forms import _region
+
+nn, op = relax.op.nn, relax.op
+CONVERT = importlib.import_module("opinfo.byoc.backends.onednn.convert")
+HEADER = files("opinfo.byoc.backends.onednn") / "cpp" / "loops" / "winograd_transforms.hpp"
+FORMS = ("winograd2", "winograd4")
+Matrix = list[list[Fraction]]
+
+
+def _matrices(outputs: int) -> tuple[Matrix, Matrix, Matrix]:
+    """The matrices of the header for the output, the weights and the input."""
+    text = HEADER.read_text()
+    body = text.split(f"struct Minimal<{outputs}>")[1].split("\n};")[0]
+
+    def matrix(name: str) -> Matrix:
+        table = re.search(rf"{name}\[\d\]\[\d\] =\s*(\{{.*?\}}\}});", body, re.DOTALL)
+        assert table is not None
+        rows = re.findall(r"\{([^{}]+)\}", table[1])
+        return [[_fraction(e) for e in row.split(",")] for row in rows]
+
+    return matrix("kOutput"), matrix("kWeights"), matrix("kInput")
+
+
+def _fraction(text: str) -> Fraction:
+    above, _, below = text.strip().partition(" / ")
+    return Fraction(above.rstrip(".")) / Fraction(below or "1")
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 4])
+def test_the_transforms_compose_to_a_convolution(outputs: int) -> None:
+    """Both sides are linear in data and weights, so equal coefficients prove them equal."""
+    output, weights, data = _matrices(outputs)
+    points, taps = len(data), len(weights[0])
+    assert points == outputs + taps - 1 and len(output) == outputs
+    for i, k, j in product(range(outputs), range(taps), range(points)):
+        found = sum(output[i][p] * weights[p][k] * data[p][j] for p in range(points))
+        assert found == int(j == i + k)
+
+
+@pytest.mark.parametrize("outputs", [2, 4])
+def test_what_runs_in_float32_has_no_rounded_factors(outputs: int) -> None:
+    output, _, data = _matrices(outputs)
+    for factor in (e for matrix in (output, data) for row in matrix for e in row):
+        assert Fraction(float(np.float32(float(factor)))) == factor
+
+
+@dataclass(frozen=True)
+class Conv:
+    """A convolution with channels innermost, and what follows it."""
+
+    x: tuple[int, ...]
+    w: tuple[int, ...]
+    attrs: dict[str, Any] = field(default_factory=dict)
+    after: Callable[..., Any] = lambda e, r, y: y
+    #: The shape of one more input, for what follows.
+    other: tuple[int, ...] | None = None
+
+    def build(self, emit: Any, rng: Any, x: Any, *others: Any) -> Any:
+        if len(self.x) == 3:
+            y = nn.conv1d(x, const(rng, *self.w), data_layout="NWC", kernel_layout="OWI",
+                          **self.attrs)  # fmt: skip
+        else:
+            y = nn.conv2d(x, const(rng, *self.w), data_layout="NHWC", kernel_layout="OHWI",
+                          **self.attrs)  # fmt: skip
+        return self.after(emit, rng, emit(y), *others)
+
+    @property
+    def inputs(self) -> tuple[tuple[int, ...], ...]:
+        return (self.x,) if self.other is None else (self.x, self.other)
+
+
+def _bias_and_steps(e: Any, r: Any, y: Any) -> Any:
+    """A bias, one each of what tiles know, and one that they do not."""
+    y = e(op.add(y, const(r, 24)))
+    y = e(op.clip(e(nn.leakyrelu(y, 0.3)), -4, 6))
+    return e(nn.relu(e(op.tanh(e(op.add(y, relax.const(0.25)))))))
+
+
+def _residual(e: Any, r: Any, y: Any, z: Any) -> Any:
+    return e(nn.relu(e(op.subtract(e(op.add(y, z)), const(r, 1, 1, 1, 17)))))
+
+
+def _gated(e: Any, r: Any, y: Any, z: Any) -> Any:
+    return e(op.maximum(e(op.multiply(e(nn.silu(y)), z)), relax.const(-0.125)))
+
+
+def _bounded(e: Any, r: Any, y: Any, z: Any) -> Any:
+    y = e(op.minimum(e(op.divide(y, relax.const(3.0))), z))
+    return e(op.maximum(e(op.sigmoid(y)), z))
+
+
+def _hard(e: Any, r: Any, y: Any) -> Any:
+    gate = e(op.clip(e(op.add(y, relax.const(3.0))), 0, 6))
+    return e(op.multiply(y, e(op.divide(gate, relax.const(6.0)))))
+
+
+CASES = {
+    "odd, batch of two, bias": Conv((2, 9, 7, 19), (24, 3, 3, 19), {"padding": 1},
+                                    _bias_and_steps),
+    "no padding, residual": Conv((1, 6, 11, 16), (17, 3, 3, 16), {}, _residual, (1, 4, 9, 17)),
+    "padding of two, scaled for each image": Conv((2, 5, 5, 16), (16, 3, 3, 16), {"padding": 2},
+                                                  _gated, (2, 1, 1, 16)),
+    "smaller than a tile": Conv((1, 1, 2, 16), (33, 3, 3, 16), {"padding": (1, 1, 1, 2)}),
+    "many tiles": Conv((1, 46, 50, 64), (48, 3, 3, 64), {"padding": 1}, _hard),
+    "dilated": Conv((1, 13, 11, 16), (16, 3, 3, 16), {"padding": 2, "dilation": (2, 3)}),
+    "window of five": Conv((1, 9, 10, 16), (16, 5, 5, 16), {"padding": 2}, _bounded,
+                           (1, 9, 10, 1)),
+    "a column": Conv((1, 12, 5, 16), (16, 3, 1, 16), {"padding": (1, 0)}),
+    "one axis": Conv((2, 37, 16), (20, 3, 16), {"padding": 1}),
+    "one axis, long and dilated": Conv((1, 41, 16), (16, 7, 16), {"padding": 9, "dilation": 3}),
+}  # fmt: skip
+
+
+def _module(copies: int) -> Any:
+    """Each case so many times, with the same constants."""
+    given = [relax.Var(f"x{k}_{j}", relax.TensorType(s, "float32"))
+             for k, c in enumerate(CASES.values()) for j, s in enumerate(c.inputs)]  # fmt: skip
+    bb, results = relax.BlockBuilder(), []
+    with bb.function("main", given):
+        with bb.dataflow():
+            at = iter(given)
+            for k, case in enumerate(CASES.values()):
+                own = [next(at) for _ in case.inputs]
+                results += [case.build(bb.emit, np.random.default_rng(k), *own)
+                            for _ in range(copies)]  # fmt: skip
+            out = bb.emit_output(relax.Tuple(results))
+        bb.emit_func_output(out)
+    return bb.get()
+
+
+def _winograd(job: str) -> list[str]:
+    """The forms by Winograd that a region has."""
+    answers = {form: ask(f"query 0 {job} only {form}") or {} for form in FORMS}
+    return [form for form, answer in answers.items() if "steps" in answer]
+
+
+@pytest.fixture
+def three_threads() -> Iterator[None]:
+    """The threads that libraries on libgomp use from here, on any number of cores."""
+    library = ctypes.CDLL("libgomp.so.1")
+    before = library.omp_get_max_threads()
+    library.omp_set_num_threads(3)
+    yield
+    library.omp_set_num_threads(before)
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_tiles_compute_what_tvm_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In blocks of a thread each (``many tiles``), and in blocks that threads share."""
+    seen: list[str] = []
+
+    def each(jobs: Iterable[str], _: object) -> list[str]:
+        forms = []
+        for job in jobs:
+            has = _winograd(job) == list(FORMS)
+            forms.append(f"only {FORMS[seen.count(job)]}" if has else "")
+            seen.extend([job] * has)
+        return forms
+
+    monkeypatch.setattr(CONVERT, "chosen_forms", each)
+    rng = np.random.default_rng(1)
+    shapes = [s for case in CASES.values() for s in case.inputs]
+    inputs = [rng.standard_normal(s).astype("float32") for s in shapes]
+    machine = compile_module(_module(len(FORMS)), ["onednn"], plan=False).machine()
+    found = machine["main"](*map(tvm.runtime.tensor, inputs))
+    expected = [e for e in run(_module(1), inputs) for _ in FORMS]
+    assert len(seen) == len(expected) == len(found)
+    for one, two in zip(found, expected, strict=True):
+        assert np.abs(one.numpy() - two).max() <= CLOSE * np.abs(two).max()
+
+
+@pytest.mark.usefixtures("three_threads")
+@pytest.mark.parametrize("name", ["no padding, residual", "many tiles", "smaller than a tile",
+                                  "one axis", "one axis, long and dilated"])  # fmt: skip
+def test_sums_that_are_not_finite_are_those_of_a_direct_convolution(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Transforms subtract infinities, and overflow where the sum over a window does not."""
+    case = CASES[name]
+    mod = nets.net(case.build, *case.inputs, legal=False)
+    machines = []
+    for form in ("straight", *FORMS):
+        words = f"only {form}"
+        monkeypatch.setattr(CONVERT, "chosen_forms", lambda jobs, _, w=words: [w for _ in jobs])
+        machines.append(compile_module(mod, ["onednn"], plan=False).machine())
+    rng = np.random.default_rng(2)
+    inputs = [rng.standard_normal(s).astype("float32") for s in case.inputs]
+    for one in (0.5, np.inf, -np.inf, np.nan, 2e38, 0.25):
+        inputs[0].reshape(-1, inputs[0].shape[-1])[1, 3] = one
+        expected, *found = (
+            m["main"](*map(tvm.runtime.tensor, inputs)).numpy() for m in machines
+        )  # fmt: skip
+        finite = np.isfinite(expected)
+        limit = CLOSE * np.abs(expected[finite]).max(initial=0)
+        for each in found:
+            np.testing.assert_array_equal(each[~finite], expected[~finite])
+            np.testing.assert_allclose(each[finite], expected[finite], rtol=0, atol=limit)
+
+
+def test_an_infinite_pixel_is_infinite_only_in_its_windows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(CONVERT, "chosen_forms", lambda jobs, _: ["only winograd4" for _ in jobs])
+    case = Conv((1, 40, 16), (16, 3, 16), {"padding": 1})
+    machine = compile_module(nets.net(case.build, *case.inputs, legal=False), ["onednn"],
+                             plan=False).machine()  # fmt: skip
+    data = np.ones((1, 40, 16), "float32")
+    data[0, 20, 5] = np.inf
+    found = machine["main"](tvm.runtime.tensor(data)).numpy()
+    assert np.isinf(found[0, 19:22]).all()
+    assert np.isfinite(np.delete(found, [19, 20, 21], axis=1)).all()
+
+
+def _placed(case: Conv) -> Region:
+    return _region(nets.net(case.build, *case.inputs, legal=False))
+
+
+def _case_job(case: Conv) -> str:
+    return str(job_of(_placed(case)))
+
+
+def test_the_probe_measures_both_tiles_and_their_numbers() -> None:
+    case = Conv((1, 21, 18, 40), (56, 3, 3, 40), {"padding": 1}, lambda e, r, y: e(nn.relu(y)))
+    times = [t for t in form_times(_case_job(case), 0.001) if t.form in FORMS]
+    assert {t.form for t in times} == set(FORMS)
+    assert all(t.difference < CLOSE and t.microseconds > 0 for t in times)
+    assert all(step.startswith("winograd ") for t in times for step in t.steps)
+
+
+REFUSED = {
+    "one input channel": Conv((1, 9, 9, 1), (16, 3, 3, 1)),
+    "one output channel": Conv((1, 9, 9, 16), (1, 3, 3, 16)),
+    "stride": Conv((1, 9, 9, 16), (16, 3, 3, 16), {"strides": 2}),
+    "groups": Conv((1, 9, 9, 32), (32, 3, 3, 16), {"groups": 2}),
+    "window of one pixel": Conv((1, 9, 9, 16), (16, 1, 1, 16)),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_other_convolutions_have_no_such_form(name: str) -> None:
+    assert _winograd(_case_job(REFUSED[name])) == []
+
+
+def test_weights_must_be_constant_and_channels_innermost() -> None:
+    def given(e: Any, r: Any, x: Any, w: Any) -> Any:
+        return e(nn.conv2d(x, w, data_layout="NHWC", kernel_layout="OHWI"))
+
+    def first(e: Any, r: Any, x: Any) -> Any:
+        return e(nn.conv2d(x, const(r, 16, 16, 3, 3)))
+
+    shapes: dict[Any, tuple[Any, ...]] = {given: ((1, 9, 9, 16), (16, 3, 3, 16)),
+                                          first: ((1, 16, 9, 9),)}  # fmt: skip
+    for build, given_shapes in shapes.items():
+        region = _region(nets.net(build, *given_shapes, legal=False))
+        assert _winograd(str(job_of(region))) == []
+
+
+def test_tiles_are_never_chosen_without_being_measured() -> None:
+    case = CASES["many tiles"]
+    answer = ask(f"query 0 {_case_job(case)}") or {}
+    assert answer["steps"] and "winograd" not in " ".join(answer["steps"])
+
+
+def test_what_follows_a_convolution_does_not_change_its_race() -> None:
+    with_sum = CASES["no padding, residual"]
+    bare = Conv(with_sum.x, with_sum.w)
+    assert job_of(alone(_placed(with_sum))) == job_of(_placed(bare))
+
+
+def test_a_kernel_is_named_by_the_race(monkeypatch: pytest.MonkeyPatch) -> None:
+    raced: list[str] = []
+
+    def choose(jobs: list[str]) -> list[str]:
+        raced.extend(jobs)
+        return ["form winograd4 implementation 1 brg:avx512_core"]
+
+    monkeypatch.setattr(raced_kernel, "chosen_forms", choose)
+    raced_kernel._raced.cache_clear()
+    try:
+        assert kernel(_placed(CASES["no padding, residual"])) == "winograd:brg:avx512_core"
+        assert len(raced) == 1
+        name = kernel(_placed(REFUSED["stride"]))
+        assert name is not None and not name.startswith("winograd") and len(raced) == 1
+    finally:
+        raced_kernel._raced.cache_clear()

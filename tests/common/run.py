@@ -1,0 +1,34 @@
+"""Compile a Relax module with LLVM and run `main`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from ..models.weights import Array
+
+
+def run(mod: tvm.IRModule, values: Sequence[Array]) -> list[Array]:
+    """The outputs of `main` for numpy inputs, a tuple's fields in a flat list.
+
+    The values are copied into TVM's own memory: compiled code may need 64-byte alignment.
+    """
+    executable = tvm.compile(mod, target="llvm")
+    machine = relax.VirtualMachine(executable, tvm.cpu())
+    return _flat(machine["main"](*map(_given, values)))
+
+
+def _given(value: Any) -> Any:
+    """Copy arrays into TVM's memory; shapes are unchanged."""
+    array = isinstance(value, np.ndarray)
+    return tvm.runtime.tensor(np.require(value, requirements="C")) if array else value
+
+
+def _flat(result: Any) -> list[Array]:
+    if isinstance(result, tvm.runtime.Tensor):
+        return [result.numpy()]
+    return [array for part in result for array in _flat(part)]

@@ -1,0 +1,379 @@
+"""Tuning of the shapes that came in: what is searched for, what is kept, what is used."""
+
+from __future__ import annotations
+
+import fcntl
+import importlib
+import sys
+import types
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+import tvm_ffi
+from tvm.script import tirx as T
+from typer.testing import CliRunner
+
+from opinfo.byoc.codegen.host import native_target
+from opinfo.byoc.measure import Excluded, Measure, Measured
+from opinfo.cli import app
+from opinfo.jit import Aot, Compiler, Config, specialize_shapes
+from opinfo.jit.dims.symbolic_dims import bind
+from opinfo.jit.kernels import build_kernel as kernel
+from opinfo.jit.kernels import worker
+from opinfo.jit.tune import timing as measuring
+from opinfo.jit.tune import tune as tuning
+from opinfo.jit.tune.intrinsics import PACKAGE, only_for
+from opinfo.jit.tune.record import Recording
+from opinfo.jit.tune.schedule_database import (
+    RECORDS,
+    SEARCHED,
+    WORKLOADS,
+    OpenDatabase,
+    TuneError,
+    isolated,
+    tuned,
+)
+from opinfo.jit.tune.schedule_search import buffers
+from opinfo.jit.tune.tune import tasks, tune
+
+from ..kernels import model, product
+
+LLVM = tvm.target.Target("llvm")
+
+
+def recording(*shapes: tuple[int, int]) -> Recording:
+    """Shapes of one function, with their calls."""
+    out = Recording()
+    out.define("f", tvm.ir.save_json(product(None, 16, 16)))
+    for n, calls in shapes:
+        out.add("site", "f", {"n": n}, calls)
+    return out
+
+
+class Bench:
+    """Nothing is built: the first candidate is slow, each later one faster; ``wrong`` fail."""
+
+    wrong = 0
+    asked: list[int]
+    turns: tuple[float, ...] = (3.0, 7.0)
+
+    def __init__(self, how: Measure) -> None:
+        self.count = 0
+
+    def __enter__(self) -> Bench:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def case(self, mod: Any, buffers: Any) -> Path:
+        return Path()
+
+    def measure(self, mods: Any, target: Any, case: Path) -> list[Measured | Excluded]:
+        Bench.asked.append(len(mods))
+        out: list[Measured | Excluded] = []
+        for _ in mods:
+            self.count += 1
+            out.append(Excluded("it is wrong") if self.count <= self.wrong else
+                       Measured(1000.0 / self.count))  # fmt: skip
+        return out
+
+    def in_turns(self, mods: Any, target: Any, case: Path) -> list[Measured | Excluded]:
+        assert len(mods) == 2
+        return [Measured(t) for t in self.turns]
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Bench]]:
+    monkeypatch.setattr(tuning, "KernelBench", Bench)
+    Bench.asked, Bench.wrong, Bench.turns = [], 0, (3.0, 7.0)
+    yield Bench
+
+
+def test_the_most_frequent_shapes_first_and_each_once() -> None:
+    kept = recording((3, 2), (5, 7))
+    kept.add("other site", "f", {"n": 3}, 6)
+    kept.add("site", "g", {"n": 3})
+    kept.add("site", "f", {"m": 3})
+    with pytest.warns(UserWarning) as told:
+        found = tasks(kept)
+    assert [(t.shape.values, t.calls) for t in found] == [((("n", 3),), 8), ((("n", 5),), 7)]
+    tvm.ir.assert_structural_equal(found[0].func, bind(product(None, 16, 16), {"n": 3}))
+    told_ = sorted(str(w.message) for w in told)
+    assert "expected values for ['n'], got values for ['m']" in told_[0]
+    assert told_[1] == "site: n=3 is not tuned: its function was not recorded"
+
+
+def test_what_was_found_is_used_and_the_fastest_of_it(tmp_path: Path, bench: Any) -> None:
+    (task,) = tasks(recording((4, 1)))
+    seen: list[tuple[int, int, str]] = []
+    (found,) = tune([task], tmp_path, trials=3, progress=lambda *told: seen.append(told))
+    assert (found.trials, found.new, found.calls, found.failed) == (3, 3, 1, ())
+    assert (found.microseconds, found.structure) == (3.0, 7.0)
+    assert seen[-1] == (3, 3, "site: n=4") and sum(bench.asked) == 3
+    best = OpenDatabase(tmp_path).best(task.func, LLVM)
+    assert best is not None and float(best.run_secs[0]) == pytest.approx(1e-3 / 3)
+    got = tuned(tmp_path, task.func, LLVM)
+    assert got is not None and got.attrs["global_symbol"] == "kernel"
+    assert tuned(tmp_path, bind(product(None, 16, 16), {"n": 5}), LLVM) is None
+    assert tuned(tmp_path, task.func, {"kind": "llvm", "mcpu": "znver3"}) is None
+    assert tuned(tmp_path, task.func.with_attr("global_symbol", "b"), "llvm") is not None
+    x, w = np.ones((4, 16), "float32"), np.arange(256, dtype="float32").reshape(16, 16)
+    out = tvm.runtime.tensor(np.zeros((4, 16), "float32"))
+    built = tvm.tirx.build(got, target=LLVM)["kernel"]
+    built(tvm.runtime.tensor(x), tvm.runtime.tensor(w), out)
+    np.testing.assert_array_equal(out.numpy(), x @ w)
+
+
+def test_what_has_enough_trials_is_not_searched_for_again(tmp_path: Path, bench: Any) -> None:
+    todo = tasks(recording((4, 1)))
+    tune(todo, tmp_path, trials=2)
+    bench.asked.clear()
+    (found,) = tune(todo, tmp_path, trials=2)
+    assert bench.asked == [] and (found.trials, found.new) == (2, 0)
+    (found,) = tune(todo, tmp_path, trials=3)
+    assert bench.asked == [1] and found.new == 1
+
+
+def test_what_fails_is_told_and_never_used(tmp_path: Path, bench: Any) -> None:
+    bench.wrong = 1000
+    (task,) = tasks(recording((4, 1)))
+    (found,) = tune([task], tmp_path, trials=2)
+    assert (found.trials, found.microseconds) == (0, None)
+    assert found.failed == ("it is wrong",) * found.new and found.new >= 2
+    assert tuned(tmp_path, task.func, LLVM) is None and not (tmp_path / SEARCHED).exists()
+    bench.wrong = 1
+    (found,) = tune([task], tmp_path, trials=3)
+    assert len(found.failed) == 1 and found.trials == 2 and found.microseconds == 3.0
+
+
+def test_a_database_that_others_can_write_is_not_read(
+    tmp_path: Path, bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its traces may hold any pragma, so they decide on code."""
+    monkeypatch.setattr("opinfo.byoc.process.trust._is_private", lambda _: False)
+    (task,) = tasks(recording((4, 1)))
+    folder = tmp_path / "a" / "database"
+    tune([task], folder, trials=1)
+    assert tuned(folder, task.func, LLVM) is not None
+    for changed, mode in ((folder, 0o777), (folder.parent, 0o777), (folder / RECORDS, 0o666)):
+        before = changed.stat().st_mode
+        changed.chmod(mode)
+        with pytest.raises(TuneError, match=r"not used: .*(other users|only this user)"):
+            tuned(folder, task.func, LLVM)
+        changed.chmod(before)
+    assert tuned(folder, task.func, LLVM) is not None
+
+
+def test_time_that_is_over_ends_the_search(tmp_path: Path, bench: Any) -> None:
+    todo = tasks(recording((4, 2), (5, 1)))
+    found = tune(todo, tmp_path, trials=2, seconds=1e-9)
+    assert bench.asked == [] and [f.microseconds for f in found] == [None, None]
+
+
+def test_one_process_at_a_time(tmp_path: Path, bench: Any) -> None:
+    with (tmp_path / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(TuneError, match="another process is tuning into"):
+            tune(tasks(recording((4, 1))), tmp_path)
+
+
+def test_a_torn_line_is_mended_and_no_reader_minds(tmp_path: Path, bench: Any) -> None:
+    todo = tasks(recording((4, 1)))
+    tune(todo, tmp_path, trials=2)
+    whole = (tmp_path / RECORDS).read_bytes()
+    (tmp_path / RECORDS).write_bytes(whole + whole[:100])
+    assert tuned(tmp_path, todo[0].func, LLVM) is not None
+    with pytest.warns(UserWarning, match="the incomplete last line was removed"):
+        (found,) = tune(todo, tmp_path, trials=2)
+    assert found.trials == 2 and (tmp_path / RECORDS).read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [(WORKLOADS, "{]\n"), (RECORDS, "3\n"), (SEARCHED, "[]")]
+)
+def test_what_is_no_database_is_told(tmp_path: Path, bench: Any, name: str, text: str) -> None:
+    todo = tasks(recording((4, 1)))
+    tune(todo, tmp_path, trials=1)
+    (tmp_path / name).write_text(text)
+    with pytest.raises(TuneError, match=f"{tmp_path} is not a tuning database"):
+        tuned(tmp_path, todo[0].func, LLVM)
+    with pytest.raises(TuneError, match="not a tuning database"):
+        OpenDatabase(tmp_path / "absent")
+
+
+def test_the_next_compile_uses_what_was_found(tmp_path: Path, bench: Any) -> None:
+    """Kernels for shapes that come in, by whoever compiles them, and those ahead of time."""
+    func, native = product(None, 16, 16), native_target()
+    tune(tasks(recording((4, 1))), tmp_path / "db", Measure(target=str(native)), trials=2)
+    known = OpenDatabase(tmp_path / "db")
+    rules = [
+        kernel.KernelBuilder(func, native, known).make({"n": n}, tmp_path / f"{n}.so", False).rule
+        for n in (4, 5)
+    ]
+    assert rules[0] == "tuned" != rules[1]
+    ask = {"function": "f", "text": tvm.ir.save_json(func), "values": {"n": 4}, "check": False,
+           "winograd": True, "target": str(native), "library": str(tmp_path / "w.so"),
+           "generic": None}  # fmt: skip
+    told = [worker._answer({**ask, "tuned": t}, {})["rule"] for t in (str(tmp_path / "db"), None)]
+    assert told[0] == "tuned" != told[1]
+    versions = {Compiler().schedules, Compiler(tuned=tmp_path / "db").schedules, known.version}
+    assert "" in versions and len(versions) == 2
+    given = Config(Aot(buckets={"n": (4,)}))
+    one, two = (specialize_shapes(model(None, 16, 16), c, native).module["fused_matmul_relu"]
+                for c in (given, replace(given, tuned=tmp_path / "db")))  # fmt: skip
+    assert not tvm_ffi.structural_equal(one, two)
+    structure = kernel.KernelBuilder(func, native).make({"n": 4}, tmp_path / "s.so", False).rule
+    for turns, rule in [((7.0, 3.0), structure), ((3.0, 7.0), "tuned")]:
+        bench.turns = turns
+        tune(tasks(recording((4, 1))), tmp_path / rule, Measure(target=str(native)), trials=1)
+        again = kernel.KernelBuilder(func, native, OpenDatabase(tmp_path / rule))
+        assert again.make({"n": 4}, tmp_path / "a.so", False).rule == rule
+    for n in (4, 5):
+        x, w = np.ones((n, 16), "float32"), np.arange(256, dtype="float32").reshape(16, 16)
+        out = tvm.runtime.tensor(np.zeros((n, 16), "float32"))
+        run = tvm.tirx.build(two.with_attr("global_symbol", "kernel"), target=native)["kernel"]
+        run(tvm.runtime.tensor(x), tvm.runtime.tensor(w), out)
+        np.testing.assert_array_equal(out.numpy(), x @ w)
+
+
+def test_what_cannot_be_searched_for_is_told_and_the_rest_is_tuned(
+    tmp_path: Path, bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = tasks(recording((4, 2), (5, 1)))
+    odd = replace(first, func=product(None, 16, 16))  # not bound
+    one, two = tune([odd, second], tmp_path, trials=1)
+    assert one.trials == 0 and "the search failed: parameter" in one.failed[0]
+    assert two.trials == 1
+
+
+@pytest.mark.parametrize("wrong", [{"trials": 0}, {"seconds": -1.0}])
+def test_numbers_are_positive(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=f"tune: {next(iter(wrong))} must be positive"):
+        tune([], tmp_path, **wrong)
+
+
+def test_the_intrinsics_of_this_cpu_are_there_and_the_package_is_as_before() -> None:
+    parent = importlib.import_module("tvm.s_tir")
+    with only_for(LLVM):
+        stand_in = importlib.import_module(PACKAGE)
+        assert not hasattr(stand_in, "cuda")
+        if "x86" in sys.modules[PACKAGE].__dict__:
+            assert parent.TensorIntrin.get("dot_16x4_vnni") is not None
+    assert PACKAGE not in sys.modules and not hasattr(parent, "tensor_intrin")
+    assert importlib.util.find_spec(PACKAGE).origin.endswith("__init__.py")  # type: ignore[union-attr]
+    with pytest.raises(KeyError), only_for(LLVM):
+        raise KeyError
+    assert PACKAGE not in sys.modules
+
+
+def test_intrinsics_that_are_there_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = types.ModuleType(PACKAGE)
+    monkeypatch.setitem(sys.modules, PACKAGE, there)
+    with only_for(LLVM):
+        assert sys.modules[PACKAGE] is there
+    assert sys.modules[PACKAGE] is there
+
+
+def told(*words: object) -> Any:
+    return CliRunner().invoke(app, ["tune", *map(str, words)])
+
+
+def test_the_command_tells_what_was_found(tmp_path: Path, bench: Any) -> None:
+    recording((4, 2), (5, 1)).save(tmp_path / "shapes.json")
+    words = (tmp_path / "shapes.json", "--database", tmp_path / "db", "--trials", 1)
+    got = told(*words)
+    assert got.exit_code == 0, got.output
+    head, first, second, _, last = got.stdout.splitlines()
+    names = "site shape calls trials new best us by structure failed why"
+    assert head.split() == names.split()
+    assert first.split() == ["site", "n=4", "2", "1", "1", "3.0", "7.0", "0"]
+    assert second.split()[:5] == ["site", "n=5", "1", "1", "1"]
+    where = f"new trials, in {tmp_path / 'db'}"
+    assert last == f"2 shapes, 2 of them faster than the rule's schedule; 2 {where}"
+    assert "0 new trials" in told(*words, "--top", 1).stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [(["absent.json", "--database", "db"], "absent.json: no such file"),
+     (["BROKEN", "--database", "db"], "is not a recording of shapes"),
+     (["RECORD", "--database", "DB", "--tracker", "here"], "expected HOST:PORT/KEY"),
+     (["RECORD", "--database", "DB", "--seconds", "-1"], "expected a positive number of seconds")],
+)  # fmt: skip
+def test_errors_are_one_line(
+    tmp_path: Path, words: list[str], line: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    recording((4, 2)).save(tmp_path / "shapes.json")
+    (tmp_path / "broken.json").write_text("{}")
+    names = {"RECORD": tmp_path / "shapes.json", "BROKEN": tmp_path / "broken.json",
+             "DB": tmp_path / "db"}  # fmt: skip
+    got = told(*(names.get(w, w) for w in words))
+    err = capfd.readouterr().err
+    assert (got.exit_code, got.stdout) == (2, "")
+    assert err.startswith("opinfo: ") and err.count("\n") == 1 and line in err
+
+
+@pytest.fixture(scope="module")
+def real() -> Iterator[measuring.KernelBench]:
+    """Processes and a server of this machine."""
+    with measuring.KernelBench(Measure(servers=1, timeout=20)) as started:
+        yield started
+
+
+@pytest.mark.slow
+def test_real_candidates_are_built_checked_and_timed(
+    tmp_path: Path, real: measuring.KernelBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is found computes the same; that it is fast, benchmarks say."""
+    monkeypatch.setattr(tuning, "KernelBench", lambda _: nullcontext(real))
+    kept = Recording()
+    kept.define("f", tvm.ir.save_json(product(None, 128, 128)))
+    kept.add("site", "f", {"n": 16})
+    todo = tasks(kept)
+    (found,) = tune(todo, tmp_path, trials=4)
+    assert found.trials == 4 and found.failed == ()
+    assert found.microseconds is not None and found.structure is not None
+    got = tuned(tmp_path, todo[0].func, LLVM)
+    assert got is not None
+    rng = np.random.default_rng(1)
+    x, w = rng.standard_normal((16, 128), "float32"), rng.standard_normal((128, 128), "float32")
+    for func in (todo[0].func, got):
+        run = tvm.tirx.build(func, target=LLVM)
+        out = tvm.runtime.tensor(np.zeros((16, 128), "float32"))
+        args = [tvm.runtime.tensor(x), tvm.runtime.tensor(w), out]
+        run["kernel"](*args)
+        np.testing.assert_allclose(out.numpy(), np.maximum(x @ w, 0), rtol=1e-4, atol=1e-4)
+
+
+WRONG = """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((T.int64(4), T.int64(16)), "float32"),
+         w: T.Buffer((T.int64(16), T.int64(16)), "float32"),
+         y: T.Buffer((T.int64(4), T.int64(16)), "float32")):
+    T.func_attr({"tirx.noalias": True})
+    for i, j in T.grid(4, 16):
+        BODY
+"""
+
+
+@pytest.mark.slow
+def test_real_candidates_that_are_wrong_crash_or_do_not_build(real: measuring.KernelBench) -> None:
+    func = isolated(bind(product(None, 16, 16), {"n": 4}))
+    bodies = ["y[i, j] = x[i, j]", 'y[i, j] = T.call_packed("no_such_function", i)',
+              "y[i, j] = x[i * 10000000, j]"]  # fmt: skip
+    mods = [tvm.IRModule({"main": tvm.script.from_source(WRONG.replace("BODY", b), {"T": T})})
+            for b in bodies]  # fmt: skip
+    case = real.case(tvm.IRModule({"main": func}), buffers(func))
+    assert isinstance(case, Path)
+    wrong, fails, crashes, good = real.measure([*mods, tvm.IRModule({"main": func})], LLVM, case)
+    assert isinstance(wrong, Excluded) and "its result is wrong" in wrong.reason
+    assert isinstance(fails, Excluded) and "no_such_function" in fails.reason
+    assert crashes == Excluded("it crashes: the server's session ended when it was called")
+    assert isinstance(good, Measured) and 0 < good.microseconds < 1e6

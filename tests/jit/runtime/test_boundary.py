@@ -1,0 +1,502 @@
+"""What compiled code is given: refused with its name, copied where it must be, else untouched."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+import torch
+import tvm
+import tvm_ffi
+from tvm import relax, tirx
+
+from opinfo.jit import Config, Dim, Generic, Session, compile_shapes
+from opinfo.jit.arguments.argument_checks import BoundaryError
+from opinfo.jit.arguments.boundary import Boundary, Range, ShapeOutOfRange
+from opinfo.jit.arguments.extent import spelled, value
+from opinfo.jit.arguments.signature import Param, Signature
+from opinfo.jit.config.named_dims import resolved
+
+from ..kernels import model
+
+X, W = (5, 64), (64, 32)
+SIGNATURE = Signature("main", (Param("x", "float32", ("n", 64)), Param("w", "float32", W)))
+
+
+def placed(shape: tuple[int, ...], dtype: Any = "float32", off: int = 0) -> Any:
+    """An array that lies so many bytes after an address that is aligned."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    raw = np.zeros(size + 128, np.uint8)
+    start = -raw.ctypes.data % 64 + off
+    out = raw[start : start + size].view(dtype).reshape(shape)
+    out[...] = np.arange(out.size).reshape(shape) % 7
+    return out
+
+
+def boundary(**how: Any) -> Boundary:
+    return Boundary(SIGNATURE, **how)
+
+
+def test_the_signature_of_a_relax_function() -> None:
+    assert Signature.of(model()["main"]) == SIGNATURE
+    assert str(SIGNATURE) == "main(x: float32[n, 64], w: float32[64, 32])"
+    with pytest.raises(TypeError, match="expected a Relax function, got IRModule"):
+        Signature.of(model())
+
+
+def test_what_fits_is_passed_on_without_a_copy() -> None:
+    x, w = placed(X), placed(W)
+    (a, b), values = boundary()([x, w])
+    assert values == {"n": 5}
+    assert (a.data_ptr(), b.data_ptr()) == (x.ctypes.data, w.ctypes.data)
+    tensors = [tvm.runtime.tensor(x), tvm.runtime.tensor(w)]
+    check = boundary(strict=True, ranges={"n": Range(1, 9)})
+    for _ in range(2):
+        out, values = check(tensors)
+        assert out[0] is tensors[0] and out[1] is tensors[1] and values == {"n": 5}
+
+
+@pytest.mark.parametrize("off", [4, 16, 32, 60])
+def test_what_is_not_aligned_is_copied(off: int) -> None:
+    x = placed(X, off=off)
+    (a, _), _ = boundary()([x, placed(W)])
+    assert a.data_ptr() % 64 == 0 and a.data_ptr() != x.ctypes.data
+    np.testing.assert_array_equal(a.numpy(), x)
+    with pytest.raises(BoundaryError, match=r"x is at 0x.* 64 bytes; pass tvm.runtime.tensor"):
+        boundary(strict=True)([x, placed(W)])
+
+
+def test_a_torch_tensor_is_taken_and_copied_where_it_must_be() -> None:
+    whole = torch.arange(7 * 64, dtype=torch.float32).reshape(7, 64)
+    for x in (whole[:5], whole.flatten()[1 : 1 + 5 * 64].reshape(5, 64), whole.T[:, :5].T):
+        (a, _), values = boundary()([x, placed(W)])
+        assert values == {"n": 5} and a.data_ptr() % 64 == 0 and a.is_contiguous()
+        np.testing.assert_array_equal(a.numpy(), x.numpy())
+
+
+def test_a_tensor_of_tvm_that_is_not_aligned_is_copied() -> None:
+    x = tvm.runtime.from_dlpack(placed((6, 64)))._create_view(X, relative_byte_offset=4)
+    (a, _), _ = boundary()([x, placed(W)])
+    assert a.data_ptr() % 64 == 0
+    np.testing.assert_array_equal(a.numpy(), np.from_dlpack(x))
+
+
+def test_strides_are_copied_away_or_refused() -> None:
+    x = placed((64, 5)).T
+    (a, _), _ = boundary()([x, placed(W)])
+    np.testing.assert_array_equal(a.numpy(), x)
+    with pytest.raises(BoundaryError, match="argument x is not contiguous; it must be"):
+        boundary(strict=True)([x, placed(W)])
+
+
+def test_read_only_arrays_are_copied() -> None:
+    x = placed(X)
+    x.flags.writeable = False
+    (a, _), values = boundary()([x, placed(W)])
+    np.testing.assert_array_equal(a.numpy(), x)
+    assert values == {"n": 5}
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "float16", "float64", "bfloat16"])
+def test_every_dtype_arrives(dtype: str) -> None:
+    kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
+    check = Boundary(Signature("f", (Param("x", dtype, ("n",)),)))
+    for off in (0, 8):
+        x = placed((9,), "uint8" if dtype == "bool" else kind, off)
+        x = x.astype(bool) if dtype == "bool" else x
+        (a,), _ = check([x])
+        assert str(a.dtype) == dtype
+        np.testing.assert_array_equal(a.numpy(), x)
+        (b,), _ = check([a])
+        assert b is a
+    with pytest.raises(BoundaryError, match=f"argument x is float32; it must be {dtype}"):
+        check([placed((9,))])
+
+
+def test_a_scalar_and_nothing_at_all() -> None:
+    check = Boundary(Signature("f", (Param("x", "float32", ()), Param("y", "float32", ("n", 3)))))
+    (a, b), values = check([placed((), off=4), np.zeros((0, 3), "float32")])
+    assert values == {"n": 0} and a.shape == () and b.shape == (0, 3)
+
+
+class Broken:
+    """A producer that does not produce."""
+
+    def __dlpack__(self, **_: Any) -> Any:
+        raise RuntimeError("not today")
+
+
+REFUSED = [
+    ([placed(X)], "main takes 2 arguments, got 1: main(x: float32[n, 64]"),
+    ([placed(X, "float64"), placed(W)], "argument x is float64; it must be float32"),
+    ([placed(X, ">f4"), placed(W)], "argument x is >f4; it must be float32"),
+    ([placed((5,)), placed(W)], "argument x has 1 dimensions, [5]; it must have 2: x: float32[n,"),
+    ([placed((5, 63)), placed(W)], "argument x has extent 63 in dimension 1; it must have 64"),
+    ([placed(X), placed((32, 64))], "argument w has extent 32 in dimension 0; it must have 64"),
+    ([[1.0], placed(W)], "argument x is list; it must be a tensor"),
+    ([None, placed(W)], "argument x is NoneType; it must be a tensor"),
+    ([Broken(), placed(W)], "argument x cannot be imported as a tensor: not today; it must be x:"),
+    ([torch.zeros(X, dtype=torch.int32), placed(W)], "argument x is int32; it must be float32"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(REFUSED)))
+def test_what_does_not_fit_is_refused_with_its_name(number: int) -> None:
+    args, why = REFUSED[number]
+    with pytest.raises(BoundaryError) as told:
+        boundary()(args)
+    assert why in str(told.value)
+
+
+def test_an_argument_on_another_device_is_refused() -> None:
+    check = Boundary(Signature("f", (Param("x", "float32", ("n",), "cuda"),)))
+    with pytest.raises(BoundaryError, match="argument x is on cpu:0; it must be on cuda"):
+        check([placed((4,))])
+
+
+def test_symbols_are_the_same_in_all_arguments() -> None:
+    two = Signature("f", (Param("x", "float32", ("n", "m")), Param("y", "float32", ("m", "n"))))
+    assert Boundary(two)([placed((2, 3)), placed((3, 2))])[1] == {"n": 2, "m": 3}
+    with pytest.raises(
+        BoundaryError,
+        match="argument y has extent 4 in dimension 1; it must have 2, the value of n elsewhere",
+    ):
+        Boundary(two)([placed((2, 3)), placed((3, 4))])
+
+
+def test_expressions_are_checked_when_all_symbols_are_known() -> None:
+    """Also where the expression comes before the symbol; one of no symbol that is known is not."""
+    n, k = tirx.Var("n", "int64"), tirx.Var("k", "int64")
+    params = [relax.Var(name, relax.TensorType(shape)) for name, shape in
+              (("x", (n * 2 + 1,)), ("y", (n,)), ("z", (k + 1,)))]  # fmt: skip
+    builder = relax.BlockBuilder()
+    with builder.function("f", params):
+        builder.emit_func_output(params[0])
+    signature = Signature.of(builder.get()["f"])
+    assert signature.params[0].shape == (("+", ("*", "n", 2), 1),)
+    check = Boundary(signature)
+    assert check([placed((7,)), placed((3,)), placed((9,))])[1] == {"n": 3}
+    with pytest.raises(
+        BoundaryError, match=r"argument x has extent 6 .* must have 7, the value of \(\(n \* 2"
+    ):
+        check([placed((6,)), placed((3,)), placed((9,))])
+    with pytest.raises(ValueError, match=r"f has no symbolic extent k; .* parameters: n"):
+        Boundary(signature, {"k": Range(1, 4)})
+
+
+def test_what_is_no_tensor_is_passed_on() -> None:
+    params = [relax.Var("s", relax.ShapeType(ndim=2)), relax.Var("x", relax.TensorType(ndim=2))]
+    builder = relax.BlockBuilder()
+    with builder.function("f", params):
+        builder.emit_func_output(params[1])
+    signature = Signature.of(builder.get()["f"])
+    assert signature.params == (Param("s", None, (None, None), kind="shape"),
+                                Param("x", "float32", (None, None)))  # fmt: skip
+    shape = tvm.runtime.ShapeTuple([1, 2])
+    assert Boundary(signature)([shape, placed((2, 9))])[0][0] is shape
+    with pytest.raises(BoundaryError, match="argument x has 1 dimensions"):
+        Boundary(signature)([shape, placed((2,))])
+
+
+def test_a_weight_is_looked_at_again_when_it_is_another_one() -> None:
+    check, w = boundary(), tvm.runtime.tensor(placed(W))
+    assert check([placed(X), w])[0][1] is w and check([placed(X), w])[0][1] is w
+    with pytest.raises(BoundaryError, match="argument w"):
+        check([placed(X), tvm.runtime.tensor(placed((32, 64)))])
+    assert check([placed(X), w])[0][1] is w
+
+
+@pytest.mark.parametrize(
+    ("allowed", "good", "bad"),
+    [(Range(2, 8), [2, 8], [0, 1, 9]), (Range(1, 32, 8), [8, 32], [1, 4, 12, 40]),
+     (Range(3), [3, 1000], [2]), (Range(0, None, 5), [0, 5], [1])],
+)  # fmt: skip
+def test_ranges_are_enforced_where_strict(allowed: Range, good: list[int], bad: list[int]) -> None:
+    check = boundary(ranges={"n": allowed}, strict=True)
+    for n in good:
+        assert check([placed((n, 64)), placed(W)])[1] == {"n": n} and n in allowed
+    for n in bad:
+        with pytest.raises(ShapeOutOfRange) as told:
+            check([placed((n, 64)), placed(W)])
+        assert str(told.value) == (
+            f"main: dimension 0 of argument x (n) is {n}; expected {allowed}"
+        )
+        assert boundary(ranges={"n": allowed})([placed((n, 64)), placed(W)])[1] == {"n": n}
+
+
+def test_ranges_tell_themselves_and_refuse_nonsense() -> None:
+    assert [str(r) for r in (Range(1, 9), Range(8, 64, 8), Range(3))] == [
+        "1 to 9", "8 to 64, a multiple of 8", "3 or more"]  # fmt: skip
+    for wrong in ({"low": 9, "high": 8}, {"low": -1}, {"multiple_of": 0},
+                  {"low": 9, "high": 15, "multiple_of": 8}):  # fmt: skip
+        with pytest.raises(ValueError, match="Range"):
+            Range(**wrong)
+
+
+def pair(n: Any) -> Any:
+    """The type of a tensor of 16 columns and a tuple of one more."""
+    rows = relax.TensorType((n, 16), "float32")
+    return relax.TupleType([rows, relax.TupleType([rows])])
+
+
+def nested() -> Any:
+    """``t`` is ``(a, (b,))``; ``main`` gives ``(a + b, (2 (a + b),))``."""
+    builder, t = relax.BlockBuilder(), relax.Var("t", pair(tirx.Var("n", "int64")))
+    with builder.function("main", [t]):
+        with builder.dataflow():
+            inner = builder.emit(relax.TupleGetItem(t, 1))
+            a, b = (builder.emit(relax.TupleGetItem(of, 0)) for of in (t, inner))
+            both = builder.emit(relax.op.add(a, b))
+            twice = builder.emit(relax.op.add(both, both))
+            out = builder.emit_output(relax.Tuple([both, relax.Tuple([twice])]))
+        builder.emit_func_output(out)
+    return builder.get()
+
+
+ROWS = ("n", 16)
+TUPLE = Signature("main", (
+    Param("t", None, None, kind="tuple", fields=(
+        Param("t[0]", "float32", ROWS),
+        Param("t[1]", None, None, kind="tuple", fields=(Param("t[1][0]", "float32", ROWS),)))),
+))  # fmt: skip
+
+
+def test_the_signature_of_tuples() -> None:
+    assert Signature.of(nested()["main"]) == TUPLE
+    assert str(TUPLE) == "main(t: (float32[n, 16], (float32[n, 16])))"
+    assert TUPLE.symbols() == {"n": ("t[0]", 0)}
+
+
+def test_what_fits_in_a_tuple_is_passed_on() -> None:
+    a, b = (tvm.runtime.tensor(placed((3, 16))) for _ in range(2))
+    for given in ((a, (b,)), [a, [b]], tvm_ffi.convert([a, [b]])):
+        ((x, (y,)),), values = Boundary(TUPLE)([given])
+        assert (x.data_ptr(), y.data_ptr()) == (a.data_ptr(), b.data_ptr()) and values == {"n": 3}
+
+
+def read_only(array: Any) -> Any:
+    array.flags.writeable = False
+    return array
+
+
+@pytest.mark.parametrize("array", [
+    placed((3, 16), off=4), placed((16, 3)).T, read_only(placed((3, 16))),
+    tvm.runtime.from_dlpack(placed((4, 16)))._create_view((3, 16), relative_byte_offset=4),
+])  # fmt: skip
+def test_what_is_not_aligned_in_a_tuple_is_copied(array: Any) -> None:
+    good = placed((3, 16))
+    want = array if isinstance(array, np.ndarray) else np.from_dlpack(array)
+    for given in ((array, (good,)), (good, (array,))):
+        ((x, (y,)),), values = Boundary(TUPLE)([given])
+        got = x if given[0] is array else y
+        assert x.data_ptr() % 64 == y.data_ptr() % 64 == 0 and values == {"n": 3}
+        assert got.is_contiguous()
+        np.testing.assert_array_equal(got.numpy(), want)
+
+
+@pytest.mark.parametrize(("given", "why"), [
+    ((placed((3, 16)), (placed((3, 16), "float64"),)), r"t[1][0] is float64; it must be float32"),
+    ((placed((3, 16)), (placed((4, 16)),)),
+     "t[1][0] has extent 4 in dimension 0; it must have 3, the value of n elsewhere"),
+    ((placed((3, 15)), (placed((3, 16)),)), "t[0] has extent 15 in dimension 1; it must have 16"),
+    ((placed((3, 16)), (placed((16,)),)), "t[1][0] has 1 dimensions, [16]; it must have 2"),
+    ((placed((3, 16)), (None,)), "t[1][0] is NoneType; it must be a tensor"),
+    ((placed((3, 16)), None), "t[1] is NoneType; it must be a tuple: t[1]: (float32[n, 16])"),
+    (None, "t is NoneType; it must be a tuple"),
+    (placed((3, 16)), "t is ndarray; it must be a tuple"),
+    ((placed((3, 16)),), "t has 1 fields; it must have 2"),
+    ((placed((3, 16)), ()), "t[1] has 0 fields; it must have 1"),
+    ((placed((3, 16)), placed((1, 3, 16))), "t[1] is ndarray; it must be a tuple"),
+])  # fmt: skip
+def test_what_does_not_fit_in_a_tuple_is_refused_with_its_place(given: Any, why: str) -> None:
+    with pytest.raises(BoundaryError) as told:
+        Boundary(TUPLE)([given])
+    assert f"main: argument {why}" in str(told.value)
+
+
+def test_tuples_share_symbols_and_ranges_with_the_other_arguments() -> None:
+    """Also where an expression in a tuple comes before its symbol."""
+    fields = Param("t[0]", "float32", (("+", "n", 1),)), Param("t[1]", None, ("n",), kind="shape")
+    signature = Signature("f", (Param("t", None, None, kind="tuple", fields=fields),
+                                Param("x", "float32", ("n",))))  # fmt: skip
+    check = Boundary(signature, {"n": Range(1, 4)}, strict=True)
+    assert check([(placed((4,)), [3]), placed((3,))])[1] == {"n": 3}
+    with pytest.raises(BoundaryError, match=r"argument t\[0\] has extent 3 .* must have 4, the"):
+        check([(placed((3,)), [3]), placed((3,))])
+    with pytest.raises(
+        BoundaryError, match=r"argument x has extent 4 .* must have 3, the value of n elsewhere"
+    ):
+        check([(placed((4,)), [3]), placed((4,))])
+    with pytest.raises(ShapeOutOfRange, match=r"dimension 0 of argument t\[1\] \(n\) is 5"):
+        check([(placed((6,)), [5]), placed((5,))])
+
+
+def test_a_shape_is_what_it_must_be() -> None:
+    check = Boundary(Signature("f", (Param("s", None, ("n", 3), kind="shape"),)),
+                     {"n": Range(0, 8)}, strict=True)  # fmt: skip
+    for given in (tvm_ffi.Shape((8, 3)), (8, 3), [np.int64(8), 3], torch.Size((8, 3))):
+        (got,), values = check([given])
+        assert isinstance(got, tvm_ffi.Shape) and tuple(got) == (8, 3) and values == {"n": 8}
+    with pytest.raises(ShapeOutOfRange, match=r"dimension 0 of argument s \(n\) is 9"):
+        check([(9, 3)])
+    free = Boundary(Signature("f", (Param("s", None, None, kind="shape"),)))
+    assert tuple(free([(1, 2, 3)])[0][0]) == (1, 2, 3)
+    for wrong, why in [((-1, 3), "has extent -1 in dimension 0; it must have 0 or more: s: shape"),
+                       ((1, 4), "has extent 4 in dimension 1; it must have 3"),
+                       ((1,), "has 1 dimensions"), ((1.5, 3), "is not a shape"),
+                       ((1 << 70, 3), "is not a shape"), (None, "is NoneType; it must be a shape"),
+                       (3, "is int; it must be a shape: s: shape[n, 3]")]:  # fmt: skip
+        with pytest.raises(BoundaryError) as told:
+            check([wrong])
+        assert f"f: argument s {why}" in str(told.value)
+
+
+def test_none_is_for_what_may_be_anything() -> None:
+    function = relax.FuncType([relax.TensorType(ndim=1)], relax.TensorType(ndim=1))
+    given = {"o": relax.AnyType(), "k": tvm.ir.PrimType("int64"), "f": function}
+    params = [relax.Var(name, ty) for name, ty in given.items()]
+    builder = relax.BlockBuilder()
+    with builder.function("main", params):
+        builder.emit_func_output(params[0])
+    signature = Signature.of(builder.get()["main"])
+    assert str(signature) == "main(o: anything, k: int64 number, f: function)"
+    assert Boundary(signature)([None, 3, min])[0] == [None, 3, min]
+    for args, kind in (([3, None, min], "k is NoneType; it must be k: int64 number"),
+                       ([3, 3, None], "f is None; it must be a function")):  # fmt: skip
+        with pytest.raises(BoundaryError, match=f"argument {kind}"):
+            Boundary(signature)(args)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "kind", "good", "bad"),
+    [("int64", int, [3, -1, True, np.int8(3), np.array(3), 2**63 - 1],
+      [(3.0, "float"), ("3", "str"), (None, "NoneType"), (np.float32(3), "float32"),
+       ([3], "list"), (2**63, "9223372036854775808")]),
+     ("int32", int, [2**31 - 1, -(2**31)], [(2**31, "2147483648"), (-(2**31) - 1, "-2147483649")]),
+     ("uint8", int, [0, 255], [(-1, "-1"), (256, "256")]),
+     ("uint64", int, [2**63 - 1], [(-1, "-1"), (2**63, "9223372036854775808")]),
+     ("bool", bool, [True, False, 1, np.bool_(1)], [(2, "2"), (1.0, "float")]),
+     ("float32", float, [3, 3.5, True, np.float16(3), np.array(3.5)],
+      [("3", "str"), (b"3", "bytes"), (None, "NoneType"), ([3.0], "list"), (1j, "complex")])],
+)  # fmt: skip
+def test_a_number_is_what_it_must_be(
+    dtype: str, kind: type, good: list[Any], bad: list[Any]
+) -> None:
+    """TVM passes 2**40 as int32, and what it does not take it calls an object of no parameter."""
+    check = Boundary(Signature("f", (Param("k", dtype, None, kind="number"),)))
+    for given in good:
+        (got,), _ = check([given])
+        assert got == given and type(got) is kind
+    for given, told in bad:
+        with pytest.raises(BoundaryError) as error:
+            check([given])
+        assert str(error.value) == f"f: argument k is {told}; it must be k: {dtype} number"
+
+
+def test_tensors_in_what_may_be_anything_can_be_read() -> None:
+    """The model finds out later what it is."""
+    o = relax.Var("o", relax.AnyType())
+    rows = relax.TensorType((tirx.Var("n", "int64"), 16), "float32")
+    builder = relax.BlockBuilder()
+    with builder.function("main", [o]):
+        found = builder.match_cast(builder.emit(relax.TupleGetItem(
+            builder.match_cast(o, relax.TupleType([rows])), 0)), rows)  # fmt: skip
+        builder.emit_func_output(builder.emit(relax.op.add(found, found)))
+    done = compile_shapes(builder.get(), Generic())
+    x = placed((5, 16), off=4)
+    with Session(done) as session:
+        for given in ((x,), [tvm_ffi.from_dlpack(x)], (placed((16, 5)).T,), (placed((5, 16)),)):
+            np.testing.assert_array_equal(session(given).numpy(), 2 * np.from_dlpack(given[0]))
+    check = Boundary(Signature("f", (Param("o", None, None, kind="object"),)))
+    whole = tvm.runtime.tensor(placed((5, 16)))
+    (((a, (b, s)),), _) = check([(whole, [x, "text"])])
+    assert a is whole and s == "text" and b.data_ptr() % 64 == 0 != x.ctypes.data % 64
+    shape = tvm_ffi.Shape((2, 3))
+    assert check([shape])[0][0] is shape
+    with pytest.raises(BoundaryError, match=r"argument o is at .* aligned to 64"):
+        Boundary(check.signature, strict=True)([(x,)])
+
+
+def test_dimensions_in_tuples_have_names_and_places() -> None:
+    for name in ("n", "t[0]:0", "t[1][0]:0"):
+        assert resolved(Config(dims={name: Dim(1, 8)}), nested()).dims == {"n": Dim(1, 8)}
+    with pytest.raises(
+        ValueError, match=r"unknown dimension m; the dimensions of the model: n \(t\[1\]\[0\]:0\)"
+    ):
+        resolved(Config(dims={"m": Dim(1, 8)}), nested())
+
+
+def test_a_model_of_tuples_runs_on_what_is_not_aligned() -> None:
+    a, b = placed((5, 16), off=4), placed((16, 5)).T
+    done = compile_shapes(nested(), Config(Generic(), dims={"t[1][0]:0": Dim(1, 8)}))
+    with Session(done) as session:
+        for given in ((a, (b,)), [placed((5, 16)), [b]]):
+            both, (twice,) = session(given)
+            np.testing.assert_array_equal(both.numpy(), a + b)
+            np.testing.assert_array_equal(twice.numpy(), 2 * (a + b))
+        with pytest.raises(BoundaryError, match=r"argument t\[1\] is NoneType"):
+            session((a, None))
+    with Session(done, strict=True) as session:
+        with pytest.raises(ShapeOutOfRange, match=r"argument t\[0\] \(n\) is 9; expected 1 to 8"):
+            session((placed((9, 16)), (placed((9, 16)),)))
+
+
+def test_ranges_of_a_shape_that_is_passed_hold_where_strict() -> None:
+    n = tirx.Var("n", "int64")
+    x = relax.Var("x", relax.TensorType((1, 4), "float32"))
+    s, k = relax.Var("s", relax.ShapeType([n])), relax.Var("k", tvm.ir.PrimType("int64"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, s, k]):
+        wide = builder.emit(relax.op.broadcast_to(x, relax.ShapeExpr([n, 4])))
+        builder.emit_func_output(builder.emit(relax.op.add(wide, wide)))
+    done = compile_shapes(builder.get(), Config(Generic(), dims={"s:0": Dim(1, 8)}))
+    row = tvm.runtime.tensor(placed((1, 4)))
+    with Session(done, strict=True) as session:
+        want = 2 * np.broadcast_to(row.numpy(), (3, 4))
+        for shape in (tvm_ffi.Shape((3,)), [3]):
+            np.testing.assert_array_equal(session(row, shape, 1).numpy(), want)
+        for n_given in (0, 9, 100):
+            with pytest.raises(ShapeOutOfRange, match=r"argument s \(n\)"):
+                session(row, tvm_ffi.Shape((n_given,)), 1)
+    with Session(done) as session:
+        for args in ((tvm_ffi.Shape((-1,)), 1), (None, 1), (tvm_ffi.Shape((3,)), None)):
+            with pytest.raises(BoundaryError, match=r"argument [sk] "):
+                session(row, *args)
+
+
+TOLD = {"name": "x", "dtype": "int8", "device": "cpu", "shape": [], "kind": "tensor", "fields": []}
+
+
+def test_a_signature_travels_as_json() -> None:
+    shape = ("n", 4, None, ("max", ("+", "n", 1), 8))
+    told = Signature("f", (Param("x", "int8", shape, "cuda"), Param("o", None, None, kind="object"),
+                           Param("s", None, ("m",), kind="shape"), *TUPLE.params))  # fmt: skip
+    assert Signature.from_json(json.loads(json.dumps(told.to_json()))) == told
+    assert spelled(shape[3]) == "max((n + 1), 8)" and value(shape[3], {"n": 9}) == 10
+    assert value(("//", "n", 0), {"n": 3}) is None and value(("%", "m", 2), {"n": 3}) is None
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [None, [], {}, {"format": 1, "function": "f", "params": []},
+     {"format": 2, "function": 3, "params": []},
+     {"format": 2, "function": "f", "params": [{"name": "x"}]},
+     {"format": 2, "function": "f", "params": [{**TOLD, "shape": [["^", "n", 2]]}]},
+     {"format": 2, "function": "f", "params": [{**TOLD, "kind": "ragged"}]},
+     {"format": 2, "function": "f", "params": [{**TOLD, "fields": [{"name": "y"}]}]},
+     {"format": 2, "function": "f", "params": [{**TOLD, "shape": [1.5]}]}],
+)  # fmt: skip
+def test_what_is_no_signature_is_told(broken: Any) -> None:
+    with pytest.raises(ValueError, match="not a signature"):
+        Signature.from_json(broken)
+
+
+def test_a_compiled_model_runs_on_what_is_not_aligned() -> None:
+    mod = model()
+    run = relax.VirtualMachine(tvm.compile(mod, target="llvm"), tvm.cpu())["main"]
+    x, w = placed(X, off=4), placed(W, off=12)
+    args, _ = Boundary(Signature.of(mod["main"]))([x, w])
+    np.testing.assert_allclose(run(*args).numpy(), np.maximum(x @ w, 0), rtol=1e-5)

@@ -1,0 +1,318 @@
+"""A store under attack: damaged entries, killed writers, full disks, many processes at once."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opinfo.jit.store.entries import PART
+from opinfo.jit.store.kernel_file import packed
+from opinfo.jit.store.store import KernelStore
+
+from ..damages import Damage, flip_bit, replace_by_link, replace_by_pipe, truncate
+from ..kernels import KEYS, library, stored
+
+KEY = KEYS[0]
+DAMAGES: dict[str, tuple[Damage, str]] = {
+    "empty": (lambda p: p.write_bytes(b""), "it has only 0 bytes"),
+    "truncated": (truncate, "its footer is missing"),
+    "a flipped bit": (flip_bit, "its digest does not match"),
+    "a bare library": (lambda p: p.write_bytes(library(KEY)), "its footer is missing"),
+    "another key's": (
+        lambda p: p.write_bytes(packed(KEYS[1], {}, library(KEY))),
+        "it has another key",
+    ),
+    "another value": (
+        lambda p: p.write_bytes(packed(KEY, {"op": 3}, library(KEY))),  # type: ignore[dict-item]
+        "its description is malformed: about.op: expected a string",
+    ),
+    "a link": (replace_by_link, "symbolic"),
+    "a pipe": (replace_by_pipe, "not a regular file"),
+    "that others can write": (lambda p: p.chmod(0o666), "only this user can write"),
+    "too large": (lambda p: os.truncate(p, 1 << 30), "it has 1073741824 bytes"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_damaged_entries_are_ignored_with_a_warning_and_removed(tmp_path: Path, name: str) -> None:
+    damage, why = DAMAGES[name]
+    store = KernelStore(tmp_path)
+    damage(stored(store, KEY))
+    with pytest.warns(UserWarning) as told:
+        assert store.get(KEY) is None and store.get(KEY) is None
+    (warning,) = told
+    assert why in str(warning.message) and "ignored and removed" in str(warning.message)
+    assert KEY not in {r.key for r in store.ls()}
+    stored(store, KEY)
+    assert store.get(KEY) is not None
+
+
+def test_a_format_of_another_version_is_built_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = KernelStore(tmp_path)
+    with monkeypatch.context() as m:
+        m.setattr("opinfo.jit.store.kernel_file.FORMAT", 2)
+        stored(store, KEY)
+    with pytest.warns(UserWarning, match="has format 2, expected 1"):
+        assert store.get(KEY) is None
+
+
+def test_what_is_discarded_goes_with_a_warning(tmp_path: Path) -> None:
+    store = KernelStore(tmp_path)
+    stored(store, KEY)
+    stored(store, KEYS[1])
+    with pytest.warns(UserWarning, match="it does not load"):
+        store.discard(KEY, "it does not load")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        store.discard(KEY, "it is not there")
+    assert [r.key for r in store.ls()] == [KEYS[1]]
+    tmp_path.chmod(0o777)
+    refusing = KernelStore(tmp_path)
+    with pytest.warns(UserWarning, match="other users can write"):
+        refusing.discard(KEYS[1], "it is another user's")
+    assert (tmp_path / f"{KEYS[1]}.so").exists() and refusing.ls() == []
+
+
+def child(code: str, *words: str) -> subprocess.Popen[str]:
+    """A process with ``store``, ``KEYS`` and what else tests use."""
+    head = """
+        import errno, os, resource, signal, sys, time, warnings
+        sys.modules["torch"] = None  # TVM would import it
+        from opinfo.jit.store.store import KernelStore
+        from tests.jit.kernels import KEYS, library, stored
+        store = KernelStore(sys.argv[1])
+    """
+    text = textwrap.dedent(head) + textwrap.dedent(code)
+    path = os.pathsep.join(filter(None, [*sys.path, str(Path(__file__).parents[3])]))
+    return subprocess.Popen([sys.executable, "-c", text, *words], stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True,
+                            env={**os.environ, "PYTHONPATH": path})  # fmt: skip
+
+
+def finished(process: subprocess.Popen[str]) -> str:
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    return out
+
+
+def test_a_writer_killed_in_the_middle_leaves_nothing_that_counts(tmp_path: Path) -> None:
+    store = KernelStore(tmp_path)
+    process = child(
+        """
+        def stop(_):
+            print("middle", flush=True)
+            time.sleep(600)
+        os.fsync = stop
+        stored(store, KEYS[0])
+        """,
+        str(tmp_path),
+    )
+    assert process.stdout is not None and process.stdout.readline() == "middle\n"
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    (part,) = tmp_path.iterdir()
+    assert part.name.startswith(PART) and part.stat().st_size > 20_000
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert store.get(KEY) is None and store.ls() == []
+        stored(store, KEYS[1])
+        assert part.exists()  # it may be being written
+        os.utime(part, (time.time() - 7200,) * 2)
+        stored(store, KEY)
+    assert not part.exists() and store.get(KEY) is not None
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EDQUOT, errno.EIO])
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_where_nothing_can_be_written_it_goes_on_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int
+) -> None:
+    store = KernelStore(tmp_path)
+    stored(store, KEYS[1])
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as m:
+        m.setattr(os, call, fail)
+        with pytest.warns(UserWarning, match="not stored") as told:
+            assert store.put(KEY, __file__) is None and store.put(KEYS[2], __file__) is None
+    assert len(told) == 1 and os.strerror(number) in str(told[0].message)
+    assert [p.stem for p in tmp_path.iterdir()] == [KEYS[1]]
+    assert store.get(KEYS[1]) is not None
+    stored(store, KEY)
+
+
+def test_a_write_that_the_kernel_cuts_short(tmp_path: Path) -> None:
+    """A limit of the process on files, met in the middle of the entry."""
+    process = child(
+        """
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        source = sys.argv[1] + "-library"
+        with open(source, "wb") as file:
+            file.write(library(KEYS[0]))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            assert store.put(KEYS[0], source) is None and store.put(KEYS[1], source) is None
+        print(len(told), told[0].message, os.listdir(store.folder))
+        """,
+        str(tmp_path / "kernels"),
+    )
+    out = finished(process)
+    assert out.startswith("1 kernels are not stored") and out.rstrip().endswith("[]")
+
+
+def test_a_read_only_folder_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, open_ = KernelStore(tmp_path), os.open
+    stored(store, KEY)
+
+    def refusing(name: Any, flags: int, *rest: Any, **how: Any) -> int:
+        if flags & os.O_CREAT:  # root could write it all the same
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return open_(name, flags, *rest, **how)
+
+    monkeypatch.setattr(os, "open", refusing)
+    tmp_path.chmod(0o500)
+    try:
+        assert store.get(KEY) is not None
+        with pytest.warns(UserWarning, match="Permission denied"):
+            assert store.put(KEYS[1], __file__) is None
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_a_read_only_file_system_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = KernelStore(tmp_path)
+    stored(store, KEY)
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    for name in ("utime", "unlink", "replace"):
+        monkeypatch.setattr(os, name, fail)
+    assert store.get(KEY) is not None
+
+
+def test_what_vanishes_between_its_name_and_its_bytes_is_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process evicts, at the worst moment of each operation."""
+    store = KernelStore(tmp_path, max_count=1)
+    scandir = os.scandir
+
+    class Vanishing:
+        def __init__(self, entry: Any) -> None:
+            self.name = entry.name
+
+        def stat(self, **how: Any) -> os.stat_result:
+            os.remove(tmp_path / self.name)
+            return os.stat(tmp_path / self.name)
+
+    class Scan:
+        def __init__(self, path: Any) -> None:
+            self.found = [Vanishing(e) for e in scandir(path)]
+
+        def __enter__(self) -> list[Vanishing]:
+            return self.found
+
+        def __exit__(self, *_: Any) -> None:
+            pass
+
+    stored(store, KEY)
+    monkeypatch.setattr(os, "scandir", Scan)
+    assert store.ls() == [] and store.clear() == []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        stored(store, KEYS[1])
+
+
+def test_eight_processes_at_once(tmp_path: Path) -> None:
+    """They put, get, evict, clear and damage the same few entries; whatever is got is right."""
+    code = """
+        import random
+        rng = random.Random(int(sys.argv[2]))
+        store = KernelStore(sys.argv[1], max_count=6)
+        end, got = time.monotonic() + 2.0, 0
+        warnings.simplefilter("ignore")
+        while time.monotonic() < end or not got:
+            key, what = rng.choice(KEYS[:12]), rng.random()
+            if what < 0.4:
+                stored(store, key)
+            elif what < 0.9:
+                path = store.get(key)
+                if path is not None:
+                    try:
+                        raw = path.read_bytes()
+                    except FileNotFoundError:
+                        continue
+                    # The one who damages writes in place after it was verified, at this place.
+                    assert raw[:2000] == library(key)[:2000], key
+                    got += 1
+            elif what < 0.93:
+                assert all(r.key in KEYS for r in store.ls())
+            elif what < 0.94:
+                store.clear(0.001)
+            else:
+                try:
+                    with open(store.folder / f"{key}.so", "r+b") as file:
+                        file.seek(3000)
+                        file.write(b"damage")
+                except FileNotFoundError:
+                    pass
+        print(got)
+    """
+    processes = [child(code, str(tmp_path), str(n)) for n in range(8)]
+    assert all(int(finished(p)) > 0 for p in processes)
+    store = KernelStore(tmp_path, max_count=6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        rows = store.ls()
+        whole = {r.key for r in rows if store.get(r.key)}
+    assert len(rows) <= 6 + 8  # a put that raced with another's eviction
+    for key in whole:
+        assert (tmp_path / f"{key}.so").read_bytes().startswith(library(key))
+    assert not [p for p in tmp_path.iterdir() if p.name.startswith(PART)]
+    stored(store, KEYS[20])
+    assert len(store.ls()) <= 6
+
+
+def test_eight_threads_at_once(tmp_path: Path) -> None:
+    store = KernelStore(tmp_path, max_count=4)
+    wrong: list[str] = []
+    start = threading.Barrier(8)
+
+    def work(number: int) -> None:
+        start.wait()
+        for turn in range(40):
+            key = KEYS[(number + turn) % 8]
+            if turn % 3 == 0:
+                stored(store, key)
+            path = store.get(key)
+            try:
+                if path is not None and not path.read_bytes().startswith(library(key)):
+                    wrong.append(key)
+            except FileNotFoundError:
+                pass
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    assert wrong == [] and len(store.ls()) <= 4 + 8

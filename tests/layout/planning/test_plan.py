@@ -1,0 +1,426 @@
+"""Plans: what is left of conversions, that results are the same, what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+import tvm_ffi
+from tvm import relax
+from tvm.script import ir as I
+from tvm.script import relax as R
+from tvm.script import tirx as T
+
+from opinfo.analysis import Refusal
+from opinfo.layout import Layout, plan_layout
+from opinfo.layout.rewrite.rewrite import rewrite
+from opinfo.layout.search.decide import bytes_moved
+from opinfo.transform import (
+    CancelLayoutTransforms,
+    ConvertLayout,
+    PlanLayout,
+    RaiseOps,
+    ReplaceOpImpl,
+)
+
+from ...common.prim_funcs import lowered
+from ...common.run import run
+from .. import nets
+
+NHWC = {"nn.conv2d": ["NHWC", "OHWI"]}
+IMAGE = (1, 3, 8, 8)
+CASES = {
+    "residual": (nets.residual, IMAGE, NHWC, 1),
+    "residual_hwio": (nets.residual, IMAGE, {"conv2d": ["NHWC", "HWIO"]}, 1),
+    "residual_packed": (nets.residual, IMAGE, {"conv2d": ["NCHW4c", "OIHW4i4o"]}, 1),
+    "flat": (nets.flat, IMAGE, NHWC, 1),
+    "shuffle": (nets.shuffle, IMAGE, NHWC, 1),
+    "attention": (nets.attention, (2, 5, 8), {}, 0),
+    "parts": (nets.parts, IMAGE, NHWC, 3),
+    "paired": (nets.paired, IMAGE, NHWC, 1),
+    "scaled": (nets.scaled, IMAGE, NHWC, 1),
+}
+
+
+def check_same(before: Any, after: Any, shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(1).standard_normal(shape).astype("float32")
+    after = relax.transform.LegalizeOps()(after)
+    for a, b in zip(run(before, [x]), run(after, [x]), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["tir", "graph"])
+@pytest.mark.parametrize("name", CASES)
+def test_few_conversions_and_equal_results(name: str, mode: Any) -> None:
+    build, shape, desired, left = CASES[name]
+    mod = nets.net(build, shape)
+    text = mod.script()
+    planned = plan_layout(mod, desired, mode=mode)
+    assert mod.script() == text
+    assert planned.report.status == "optimal"
+    if mode == "tir":
+        assert len(planned.report.conversions) == left
+    check_same(mod, planned.module, shape)
+
+
+def test_graph_mode_keeps_every_operator() -> None:
+    mod = nets.net(nets.residual, IMAGE)
+    ops = names(RaiseOps()(mod))
+    raised = RaiseOps()(plan_layout(mod, NHWC, mode="graph").module)
+    assert [n for n in names(raised) if n != "relax.permute_dims"] == ops
+    convs = [c for c in calls(raised) if c.op.name == "relax.nn.conv2d"]
+    assert [c.attrs.data_layout for c in convs] == ["NHWC", "NHWC"]
+    assert [c.attrs.kernel_layout for c in convs] == ["OHWI", "OHWI"]
+
+
+def test_graph_mode_broadcasts_an_operand_of_lower_rank() -> None:
+    """A scale of (C, 1, 1) becomes one of (1, 1, C), and multiply stays multiply."""
+    planned = plan_layout(nets.net(nets.scaled, IMAGE), NHWC, mode="graph")
+    assert len(planned.report.conversions) == 1
+    raised = RaiseOps()(planned.module)
+    (scale,) = (c for c in calls(raised) if c.op.name == "relax.multiply")
+    assert [tuple(map(int, a.ty.shape)) for a in scale.args] == [(1, 1, 8), (1, 4, 4, 8)]
+
+
+def test_convert_layout_is_a_drop_in() -> None:
+    mod = nets.net(nets.residual, IMAGE, legal=False)
+    out = ConvertLayout({"relax.nn.conv2d": ["NHWC", "OHWI"]})(mod)
+    assert "relax.call_tir" not in names(out)
+    check_same(relax.transform.LegalizeOps()(mod), out, IMAGE)
+
+
+def test_nothing_to_do_changes_nothing() -> None:
+    mod = nets.net(nets.residual, IMAGE)
+    tvm.ir.assert_structural_equal(PlanLayout()(mod), mod)
+
+
+@pytest.mark.parametrize("strings", [["NHWC", "OHWI"], ["NCHW4c", "OIHW4i4o"]])
+def test_values_stay_on_their_devices(strings: list[str]) -> None:
+    host = relax.VDevice("llvm")
+    bb = relax.BlockBuilder()
+    shapes = (1, 3, 8, 8), (8, 3, 3, 3), (1, 8, 6, 6)
+    x, w = (relax.Var(n, relax.TensorType(s, "float32", host))
+            for n, s in zip("xw", shapes, strict=False))  # fmt: skip
+    conv = bb.add_func(lowered(relax.op.nn.conv2d, *shapes[:2]), "conv2d")
+    relu = bb.add_func(lowered(relax.op.nn.relu, shapes[2]), "relu")
+    ty = relax.TensorType(shapes[2], "float32", host)
+    with bb.function("main", [x, w]):
+        with bb.dataflow():
+            y = bb.emit(relax.call_tir(conv, [x, w], out_ty=ty))
+            z = bb.emit_output(relax.call_tir(relu, [y], out_ty=ty))
+        bb.emit_func_output(z)
+    mod = bb.get()
+    mod.update_global_info("vdevice", [host])
+    planned = plan_layout(mod, {"conv2d": strings}).module
+    bindings = [b for block in planned["main"].body.blocks for b in block.bindings]
+    assert len(bindings) == 5
+    assert all(b.var.ty.vdevice is not None for b in bindings)
+
+
+def test_a_mask_of_bool_is_padded() -> None:
+    def build(emit: Any, rng: np.random.Generator, x: Any) -> Any:
+        y = emit(relax.op.nn.conv2d(x, nets.const(rng, 6, 3, 3, 3), padding=1))
+        mask = emit(relax.op.greater(y, relax.const(0.1)))
+        y = emit(relax.op.where(mask, y, relax.const(0.0)))
+        return emit(relax.op.nn.conv2d(y, nets.const(rng, 6, 6, 3, 3), padding=1))
+
+    mod = nets.net(build, IMAGE)
+    planned = plan_layout(mod, {"conv2d": ["NCHW4c", "OIHW4i4o"]})
+    check_same(mod, planned.module, IMAGE)
+
+
+def test_bytes_of_symbolic_and_of_padded_buffers() -> None:
+    n = tvm.tirx.Var("n", "int64")
+    mod = nets.net(nets.convolved, (n, 3, 8, 8))
+    told = plan_layout(mod, NHWC).report
+    assert [c.bytes for c in told.conversions] == [64 * 3 * 64 * 4, 64 * 8 * 64 * 4]
+    assert told.after.bytes == sum(c.bytes for c in told.conversions)
+    assert told.summary().endswith("symbolic extents count as 64")
+    packed = {"conv2d": ["NCHW8c", "OIHW8i8o"]}
+    told = plan_layout(nets.net(nets.convolved, IMAGE), packed).report
+    assert [c.bytes for c in told.conversions] == [8 * 64 * 4] * 2  # 3 channels fill 8
+    assert "symbolic" not in told.summary()
+
+
+def test_pins_move_the_conversion_to_the_caller() -> None:
+    mod = nets.net(nets.residual, IMAGE)
+    planned = plan_layout(mod, NHWC, pins={"x0": "NHWC"})
+    assert not planned.report.conversions
+    assert [int(e) for e in planned.module["main"].params[0].ty.shape] == [1, 8, 8, 3]
+    x = np.random.default_rng(1).standard_normal(IMAGE).astype("float32")
+    (want,), (got,) = (
+        run(relax.transform.LegalizeOps()(m), [v])
+        for m, v in ((mod, x), (planned.module, x.transpose(0, 2, 3, 1).copy()))
+    )
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+def test_copies_of_a_constant_stay_within_their_budget() -> None:
+    def build(emit: Any, rng: Any, x: Any) -> Any:
+        w = nets.const(rng, 1, 3, 8, 8)
+        y = emit(relax.op.nn.conv2d(emit(relax.op.add(x, w)), nets.const(rng, 3, 3, 1, 1)))
+        return emit(relax.op.add(emit(relax.op.nn.relu(y)), w))
+
+    mod = nets.net(build, IMAGE)
+    for budget, conversions in ((None, 2), (768, 2), (767, 3)):
+        planned = plan_layout(mod, NHWC, objective=_eager, constants=budget)
+        assert names(planned.module).count("relax.permute_dims") == conversions
+        check_same(mod, planned.module, IMAGE)
+
+
+def _eager(v: Any, layout: Layout) -> float:
+    """Converts the first sum, not the last: the constant is wanted in both layouts."""
+    return 1.0 if v.name == "x0" else 20.0
+
+
+def test_replaced_implementations_are_proved() -> None:
+    mod = nets.net(nets.residual, IMAGE)
+    conv = next(f for g, f in mod.functions_items() if g.name_hint == "conv2d1")
+    layouts = [Layout.parse("NHWC"), Layout.parse("HWIO", "OIHW"), Layout.parse("NHWC")]
+    given = rewrite(conv, layouts)
+    assert not isinstance(given, Refusal)
+    planned = ReplaceOpImpl("nn.conv2d", given.func, layouts)(mod)
+    used = [
+        f
+        for _, f in planned.functions_items()
+        if tvm_ffi.structural_equal(f, given.func, map_free_vars=True)
+    ]
+    assert len(used) == 1
+    check_same(mod, planned, IMAGE)
+
+
+def test_an_implementation_that_computes_something_else_is_not_used() -> None:
+    mod = nets.net(nets.residual, IMAGE)
+    conv = next(f for g, f in mod.functions_items() if g.name_hint == "conv2d1")
+    wrong = lowered(lambda x, w: relax.op.nn.conv2d(x, w, padding=1), (1, 8, 4, 4), (8, 8, 3, 3))
+    assert tvm_ffi.structural_equal(wrong, conv, map_free_vars=True)
+    wrong = lowered(
+        lambda x, w: relax.op.nn.conv2d(x, w, padding=2, dilation=2), (1, 8, 4, 4), (8, 8, 3, 3)
+    )
+    tvm.ir.assert_structural_equal(ReplaceOpImpl("conv2d", wrong, [None] * 3)(mod), mod)
+
+
+def test_a_module_that_calls_what_it_does_not_define() -> None:
+    mod = nets.net(nets.residual, IMAGE)
+    broken = tvm.IRModule({g: f for g, f in mod.functions_items() if g.name_hint != "conv2d"})
+    with pytest.raises(ValueError, match="the module calls conv2d, which it does not define"):
+        plan_layout(broken, NHWC)
+
+
+def test_a_want_that_is_not_met_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build(emit: Any, rng: Any, *xs: Any) -> Any:
+        return emit(relax.op.nn.conv2d(*xs, padding=1))
+
+    mod = nets.net(build, (1, 4, 4, 4), (4, 4, 3, 3))
+    (op,) = plan_layout(mod, {"conv2d": ["NCHW4c", "OIHW4i4o"]}).report.ops
+    assert op.implementation == "NCHW4c"
+    monkeypatch.setattr("opinfo.layout.rewrite.rewrite._proved", lambda *_: Refusal("no proof"))
+    (op,) = plan_layout(mod, {"conv2d": ["NCHW4c", "OIHW4i4o"]}).report.ops
+    assert op.implementation == "NCHW"
+    assert op.why.startswith("as given: relax.nn.conv2d is requested in NCHW4c OIHW4i4o, but")
+
+
+def test_no_memory_is_shared_with_what_is_written_in_place() -> None:
+    @I.ir_module(s_tir=True)
+    class Module:
+        @T.prim_func(private=True, s_tir=True)
+        def transpose(a: T.Buffer((1, 4), "float32"), b: T.Buffer((4, 1), "float32")) -> None:
+            for i, j in T.grid(4, 1):
+                with T.sblock("b"):
+                    v, w = T.axis.remap("SS", [i, j])
+                    b[v, w] = a[w, v]
+
+        @T.prim_func(private=True, s_tir=True)
+        def double(a: T.Buffer((4, 1), "float32")) -> None:
+            for i, j in T.grid(4, 1):
+                with T.sblock("a"):
+                    v, w = T.axis.remap("SS", [i, j])
+                    a[v, w] = a[v, w] * T.float32(2)
+
+        @R.function
+        def main(x: R.Tensor((1, 4), "float32")) -> R.Tuple(
+            R.Tensor((1, 4), "float32"), R.Tensor((4, 1), "float32")
+        ):
+            cls = Module
+            y = R.call_tir(cls.transpose, (x,), out_ty=R.Tensor((4, 1), "float32"))
+            z = R.call_tir_inplace(cls.double, (y,), [0], out_ty=R.Tensor((4, 1), "float32"))
+            return (x, z)
+
+    planned = plan_layout(Module)
+    tvm.ir.assert_structural_equal(planned.module, Module)
+
+
+def test_a_pin_is_for_functions_that_the_outside_calls() -> None:
+    @I.ir_module
+    class Module:
+        @R.function(private=True)
+        def sub(x: R.Tensor((4, 4, 4, 4), "float32")) -> R.Tensor((4, 4, 4, 4), "float32"):
+            with R.dataflow():
+                y = R.nn.softmax(x, axis=1)
+                R.output(y)
+            return y
+
+        @R.function
+        def main(x: R.Tensor((4, 4, 4, 4), "float32")) -> R.Tensor((4, 4, 4, 4), "float32"):
+            cls = Module
+            y = cls.sub(x)
+            return y
+
+    mod = relax.transform.LegalizeOps()(Module)
+    planned = plan_layout(mod, pins={"x": "NHWC"})
+    tvm.ir.assert_structural_equal(planned.module["sub"], mod["sub"])
+    x = np.random.default_rng(0).standard_normal((4, 4, 4, 4)).astype("float32")
+    (want,) = run(mod, [x])
+    (got,) = run(relax.transform.LegalizeOps()(planned.module), [x.transpose(0, 2, 3, 1).copy()])
+    np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+def test_values_that_leave_a_dataflow_block_under_another_name() -> None:
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(
+            x: R.Tensor((1, 4, 4, 4), "float32"),
+            c: R.Tensor((), "bool"),
+            w: R.Tensor((4, 4, 3, 3), "float32"),
+        ) -> R.Tensor((1, 4, 4, 4), "float32"):
+            with R.dataflow():
+                y = R.nn.conv2d(x, w, padding=[1, 1, 1, 1])
+                g = y
+                R.output(g)
+            if c:
+                z = R.nn.conv2d(g, w, padding=[1, 1, 1, 1])
+            else:
+                z = R.nn.relu(g)
+            return z
+
+    mod = relax.transform.LegalizeOps()(Module)
+    for desired in (NHWC, {}):
+        planned = plan_layout(mod, desired)
+        relax.analysis.well_formed(planned.module)
+    x, w = (np.random.default_rng(0).standard_normal(s).astype("float32")
+            for s in ((1, 4, 4, 4), (4, 4, 3, 3)))  # fmt: skip
+    planned = plan_layout(mod, NHWC)
+    for c in (True, False):
+        args = [x, np.array(c), w]
+        for a, b in zip(run(mod, args), run(relax.transform.LegalizeOps()(planned.module), args),
+                        strict=True):  # fmt: skip
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_weights_that_are_returned() -> None:
+    def build(emit: Any, rng: Any, x: Any) -> Any:
+        return emit(relax.Tuple([emit(relax.op.add(x, x)), x]))
+
+    mod = nets.net(build, IMAGE)
+    mod = tvm.IRModule({g: f.with_attr("num_input", 0) if isinstance(f, relax.Function) else f
+                        for g, f in mod.functions_items()})  # fmt: skip
+    planned = plan_layout(mod, pins={"x0": "NHWC"})
+    relax.analysis.well_formed(planned.module)
+
+
+def test_a_value_of_expressions_as_extents_is_packed() -> None:
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(
+            x: R.Tensor((1, 4, "h", "w"), "float32"), k: R.Tensor((4, 4, 3, 3), "float32")
+        ) -> R.Tensor((1, 4, "h // 2", "w // 2"), "float32"):
+            with R.dataflow():
+                y = R.nn.max_pool2d(x, (2, 2), (2, 2))
+                z = R.nn.conv2d(y, k, padding=[1, 1, 1, 1])
+                R.output(z)
+            return z
+
+    mod = relax.transform.LegalizeOps()(Module)
+    planned = plan_layout(mod, {"conv2d": ["NCHW4c", "OIHW4i4o"]})
+    assert planned.report.conversions
+    rng = np.random.default_rng(0)
+    args = [rng.standard_normal(s).astype("float32") for s in ((1, 4, 6, 10), (4, 4, 3, 3))]
+    (want,), (got,) = run(mod, args), run(relax.transform.LegalizeOps()(planned.module), args)
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+def test_nothing_is_cancelled_across_a_write_in_place() -> None:
+    @I.ir_module(s_tir=True)
+    class Module:
+        @T.prim_func(private=True, s_tir=True)
+        def double(a: T.Buffer((2, 3), "float32")) -> None:
+            for i, j in T.grid(2, 3):
+                with T.sblock("a"):
+                    v, w = T.axis.remap("SS", [i, j])
+                    a[v, w] = a[v, w] * T.float32(2)
+
+        @R.function
+        def main(x: R.Tensor((2, 3), "float32")) -> R.Tuple(
+            R.Tensor((2, 3), "float32"), R.Tensor((2, 3), "float32")
+        ):
+            cls = Module
+            y = R.exp(x)
+            t = R.permute_dims(y)
+            z = R.call_tir_inplace(cls.double, (y,), [0], out_ty=R.Tensor((2, 3), "float32"))
+            u = R.permute_dims(t)
+            return (z, u)
+
+    assert names(CancelLayoutTransforms()(Module)).count("relax.permute_dims") == 2
+
+
+def test_a_unit_of_the_objective_changes_no_plan() -> None:
+    """In seconds a plan is the one in bytes, and no tie-break outweighs it."""
+    mod = nets.net(nets.parts, IMAGE)
+    one = plan_layout(mod, NHWC)
+    other = plan_layout(mod, NHWC, objective=lambda v, x: bytes_moved(v, x) * 1e-12)
+    assert other.report.objective == pytest.approx(one.report.objective * 1e-12)
+    assert len(other.report.conversions) == len(one.report.conversions)
+    count = plan_layout(mod, NHWC, objective="count").report
+    assert len(count.conversions) <= len(one.report.conversions)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"mode": "fast"}, ValueError, "mode must be"),
+        ({"objective": "time"}, ValueError, "objective must be"),
+        ({"desired": {"nn.conv9d": ["NHWC"]}}, ValueError, "unknown Relax operator"),
+        ({"desired": {"conv2d": ["NHQC!"]}}, ValueError, "expected letters"),
+        ({"desired": {"conv2d": ["NDHWC"]}}, ValueError, "NDHWC"),
+        ({"desired": {"add": ["NHWC"]}}, ValueError, "no layout attribute to choose"),
+        ({"pins": {"y": "NHWC"}}, ValueError, "no parameter is named 'y'"),
+    ],
+)
+def test_arguments_that_make_no_sense(arguments: Any, error: Any, text: str) -> None:
+    mod = nets.net(nets.residual, IMAGE)
+    with pytest.raises(error, match=text):
+        plan_layout(mod, **arguments)
+
+
+def test_conversions_that_undo_each_other_go() -> None:
+    def build(emit: Any, rng: Any, x: Any) -> Any:
+        y = emit(relax.op.permute_dims(x, [0, 2, 3, 1]))
+        return emit(relax.op.permute_dims(y, [0, 3, 1, 2]))
+
+    mod = CancelLayoutTransforms()(nets.net(build, IMAGE, legal=False))
+    assert not names(mod)
+
+
+def test_equal_shapes_are_no_reason_to_cancel() -> None:
+    def build(emit: Any, rng: Any, x: Any) -> Any:
+        y = emit(relax.op.layout_transform(x, index_map=lambda i, j: (j, i)))
+        return emit(relax.op.layout_transform(y, index_map=lambda i, j: (i, j)))
+
+    mod = CancelLayoutTransforms()(nets.net(build, (4, 4), legal=False))
+    assert names(mod) == ["relax.layout_transform"] * 2
+
+
+def names(mod: Any) -> list[str]:
+    return [str(c.op.name) for c in calls(mod)]
+
+
+def calls(mod: Any) -> list[Any]:
+    found = [
+        b.value for block in mod["main"].body.blocks for b in block.bindings
+        if isinstance(b.value, relax.Call)
+    ]  # fmt: skip
+    return [c for c in found if hasattr(c.op, "name")]

@@ -1,0 +1,419 @@
+"""PrimFuncs over other layouts: what they look like, what they compute, why some are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import tvm
+from tvm import relax, tirx
+from tvm.script import tirx as T
+
+from opinfo.analysis import OpInfo, op_info
+from opinfo.analysis.certify.structural_equality import structurally_equal
+from opinfo.analysis.results.op_info import Refusal, to_plain
+from opinfo.layout.model.layout import Layout
+from opinfo.layout.rewrite.rewrite import Rewriter, Rewritten, rewrite
+from opinfo.layout.verify.verify import prove
+
+from ...common.prim_funcs import lowered
+from ..oracle import Wrong, check
+from ..trial import SIZE, trial
+
+OPS = relax.op
+
+
+def _layouts(texts: str) -> list[Layout | None]:
+    """One a word; ``-`` leaves the parameter, ``?`` after a layout promises no pad value."""
+    return [None if t == "-" else _layout(t.rstrip("?"), "?" in t) for t in texts.split()]
+
+
+def _layout(text: str, free: bool) -> Layout:
+    axes = "".join(sorted(c for c in text if c.isupper()))
+    logical = axes if "A" in axes else ""
+    return Layout.parse(text, logical, pad_value=None if free else 0)
+
+
+def _done(func: Any, texts: str, **how: Any) -> Rewritten:
+    found = rewrite(func, _layouts(texts), **how)
+    assert isinstance(found, Rewritten), found
+    return found
+
+
+N = tirx.Var("n", "int64")
+CONV = ((2, 8, 6, 6), (4, 8, 3, 3))
+
+#: Ops over NCHW, their buffers' layouts, and the op that the result is without any layout undone.
+DIRECT: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str, str, dict[str, Any]]] = {
+    "conv2d OHWI": (
+        lambda x, w: OPS.nn.conv2d(x, w, padding=1), CONV, "NHWC OHWI NHWC",
+        "relax.nn.conv2d", {"data_layout": "NHWC", "kernel_layout": "OHWI", "out_layout": "NHWC"},
+    ),
+    "conv2d HWIO": (
+        lambda x, w: OPS.nn.conv2d(x, w, strides=2), CONV, "NHWC HWIO NHWC",
+        "relax.nn.conv2d", {"data_layout": "NHWC", "kernel_layout": "HWIO", "strides": [2, 2]},
+    ),
+    "symbolic batch": (
+        lambda x, w: OPS.nn.conv2d(x, w, padding=1), ((N, 8, 6, 6), CONV[1]), "NHWC OHWI NHWC",
+        "relax.nn.conv2d", {"data_layout": "NHWC"},
+    ),
+    "grouped": (
+        lambda x, w: OPS.nn.conv2d(x, w, groups=4), ((2, 8, 6, 6), (8, 2, 3, 3)), "NHWC HWIO NHWC",
+        "relax.nn.conv2d", {"data_layout": "NHWC", "groups": 4},
+    ),
+    "max_pool2d": (
+        lambda x: OPS.nn.max_pool2d(x, (2, 2), (2, 2), padding=1), ((2, 4, 6, 6),), "NHWC NHWC",
+        "relax.nn.max_pool2d", {"layout": "NHWC"},
+    ),
+    "avg_pool2d": (
+        lambda x: OPS.nn.avg_pool2d(x, (3, 3), padding=1), ((2, 4, 6, 6),), "NHWC NHWC",
+        "relax.nn.avg_pool2d", {"layout": "NHWC"},
+    ),
+    "softmax": (
+        lambda x: OPS.nn.softmax(x, axis=1), ((2, 4, 3, 3),), "NHWC NHWC",
+        "relax.nn.softmax", {"axis": 3},
+    ),
+    "layer_norm": (
+        lambda x, g, b: OPS.nn.layer_norm(x, g, b, axes=[2, 3]), ((2, 4, 3, 5), (3, 5), (3, 5)),
+        "NHWC - - NHWC", "relax.nn.layer_norm", {"axes": [1, 2]},
+    ),
+    "batch_norm": (
+        lambda *a: OPS.nn.batch_norm(*a, axis=1, training=False), ((2, 4, 3, 5), *((4,),) * 4),
+        "NHWC - - - - NHWC - -", "relax.nn.batch_norm", {"axis": 3},
+    ),
+    "mean": (
+        lambda x: OPS.mean(x, axis=[2, 3], keepdims=True), ((2, 4, 3, 5),), "NHWC NHWC",
+        "relax.mean", {"axis": [1, 2]},
+    ),
+    "concat": (
+        lambda x, y: OPS.concat([x, y], axis=1), ((2, 4, 3, 5), (2, 2, 3, 5)), "NHWC NHWC NHWC",
+        "relax.concat", {"axis": 3},
+    ),
+    "split": (
+        lambda x: OPS.split(x, 2, axis=1), ((2, 4, 3, 5),), "NHWC NHWC NHWC",
+        "relax.split", {"axis": 3},
+    ),
+    "strided_slice": (
+        lambda x: OPS.strided_slice(x, [1], [1], [4], [2]), ((2, 5, 3, 3),), "NHWC NHWC",
+        "relax.strided_slice", {"axes": [3]},
+    ),
+    "pad": (
+        lambda x: OPS.nn.pad(x, [0, 0, 1, 0, 0, 0, 0, 2]), ((2, 4, 3, 3),), "NHWC NHWC",
+        "relax.nn.pad", {"pad_width": [0, 0, 0, 0, 0, 2, 1, 0]},
+    ),
+    "resize2d": (
+        lambda x: OPS.image.resize2d(x, (6, 10)), ((2, 4, 3, 5),), "NHWC NHWC",
+        "relax.image.resize2d", {"layout": "NHWC"},
+    ),
+    "permute_dims": (
+        lambda x: OPS.permute_dims(x, (0, 1, 3, 2)), ((2, 4, 3, 5),), "NHWC NHWC",
+        "relax.permute_dims", {"axes": [0, 2, 1, 3]},
+    ),
+    "matmul": (
+        OPS.matmul, ((3, 4), (4, 5)), "BA BA BA", "relax.matmul", {},
+    ),
+    "add": (OPS.add, ((2, 4, 3, 5), (4, 1, 1)), "NHWC CWN NHWC", "relax.add", {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DIRECT)
+def test_the_op_is_recovered_with_nothing_to_undo(name: str) -> None:
+    op, operands, texts, wanted, attrs = DIRECT[name]
+    found = op_info(_done(lowered(op, *operands), texts).func)
+    assert isinstance(found, OpInfo) and found.name == wanted, found
+    assert not found.relaid
+    assert {k: to_plain(found.attrs[k]) for k in attrs} == attrs
+
+
+def test_a_convolution_looks_as_a_native_one_would() -> None:
+    @T.prim_func(s_tir=True, private=True)
+    def expected(
+        x: T.Buffer((T.int64(2), T.int64(6), T.int64(6), T.int64(8))),
+        y: T.Buffer((T.int64(2), T.int64(3), T.int64(8), T.int64(4))),
+        out: T.Buffer((T.int64(2), T.int64(5), T.int64(4), T.int64(4))),
+    ) -> None:
+        T.func_attr({"tirx.noalias": True})
+        for n, h, w, kh, kw, r, c in T.grid(
+            T.int64(2), T.int64(5), T.int64(4), T.int64(2), T.int64(3), T.int64(8), T.int64(4)
+        ):
+            with T.sblock("conv2d_nchw"):
+                vn, vh, vw, vc, vr, vkh, vkw = T.axis.remap("SSSSRRR", [n, h, w, c, r, kh, kw])
+                with T.init():
+                    out[vn, vh, vw, vc] = T.float32(0)
+                out[vn, vh, vw, vc] = (
+                    out[vn, vh, vw, vc] + x[vn, vh + vkh, vw + vkw, vr] * y[vkh, vkw, vr, vc]
+                )
+
+    func = lowered(OPS.nn.conv2d, (2, 8, 6, 6), (4, 8, 2, 3))  # it pads by nothing first
+    tvm.ir.assert_structural_equal(_done(func, "NHWC HWIO NHWC").func, expected)
+
+
+PACKED: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str]] = {
+    "conv2d": (lambda x, w: OPS.nn.conv2d(x, w, padding=1), CONV, "NCHW4c OIHW4i4o NCHW4c"),
+    "first conv2d": (
+        lambda x, w: OPS.nn.conv2d(x, w, padding=1), ((2, 3, 6, 6), (6, 3, 3, 3)),
+        "NCHW4c OIHW4i4o NCHW4c",
+    ),
+    "nothing promised": (
+        lambda x, w: OPS.nn.conv2d(x, w, padding=1), ((2, 3, 6, 6), (6, 3, 3, 3)),
+        "NCHW4c? OIHW4i4o? NCHW4c?",
+    ),
+    "depthwise": (
+        lambda x, w: OPS.nn.conv2d(x, w, padding=1, groups=8), ((N, 8, 6, 6), (8, 1, 3, 3)),
+        "NCHW4c OIHW4o NCHW4c",
+    ),
+    "float16": (
+        OPS.nn.conv2d, (((2, 8, 6, 6), "float16"), ((4, 8, 3, 3), "float16")),
+        "NCHW8c OIHW8i4o NCHW4c",
+    ),
+    "int8": (
+        lambda x, w: OPS.nn.conv2d(x, w, out_dtype="int32"),
+        (((2, 6, 6, 6), "int8"), ((4, 6, 3, 3), "int8")), "NCHW4c OIHW4i NCHW4c?",
+    ),
+    "max_pool2d": (
+        lambda x: OPS.nn.max_pool2d(x, (2, 2), (2, 2)), ((2, 6, 6, 6),), "NCHW4c NCHW4c",
+    ),
+    "softmax over a packed axis": (
+        lambda x: OPS.nn.softmax(x, axis=1), ((2, 6, 3, 3),), "NCHW4c NCHW4c",
+    ),
+    "argmax": (lambda x: OPS.argmax(x, axis=1), ((2, 6, 3, 3),), "NCHW4c -"),
+    "split across tiles": (
+        lambda x: OPS.split(x, [3], axis=1), ((2, 8, 3, 3),), "NCHW4c NCHW4c NCHW4c?",
+    ),
+    "concat across tiles": (
+        lambda x, y: OPS.concat([x, y], axis=1), ((2, 3, 3, 3), (2, 6, 3, 3)),
+        "NCHW4c NCHW4c NCHW4c",
+    ),
+    "take": (
+        lambda x, i: OPS.take(x, i, axis=1), ((2, 6, 3, 3), ((4,), "int64")), "NCHW4c - NHWC",
+    ),
+    "take of padding": (
+        lambda x, i: OPS.take(x, i, axis=1), ((2, 6, 3, 3), ((3,), "int64")), "NCHW4c - NCHW4c?",
+    ),
+    "integer division": (
+        OPS.floor_divide, (((2, 6), "int32"), ((6,), "int32")), "AB4b? A4a? AB4b?",
+    ),
+    "bias beyond its end": (OPS.add, ((2, 6, 3, 3), (6, 1, 1)), "NCHW4c? - NCHW4c?"),
+    "batch_norm in training": (
+        lambda *a: OPS.nn.batch_norm(*a, axis=1), ((2, 6, 3, 5), *((6,),) * 4),
+        "NCHW4c - A4a - - NCHW4c - -",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_packed_layouts_compute_the_same(name: str) -> None:
+    op, operands, texts = PACKED[name]
+    func = lowered(op, *operands)
+    found = _done(func, texts)
+    divisor = [1] if name == "integer division" else []
+    check(func, found.func, found.layouts, {"n": SIZE}, divisor)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_layouts_of_random_operators(seed: int) -> None:
+    t = trial(seed)
+    found = rewrite(t.func, t.layouts)
+    assert isinstance(found, Rewritten), found
+    check(t.func, found.func, found.layouts, {"n": SIZE}, t.positive, seed)
+
+
+def _text(func: Any, texts: str, **how: Any) -> str:
+    return str(_done(func, texts, **how).func.script())
+
+
+def test_a_reduction_over_a_packed_axis_is_split() -> None:
+    text = _text(lowered(OPS.nn.conv2d, (2, 8, 6, 6), (8, 8, 3, 3)), "NCHW4c OIHW4i4o NCHW4c")
+    assert "//" not in text and "%" not in text
+    assert "x0[v_ax0, v_rc_0, v_ax2 + v_ry, v_ax3 + v_rx, v_rc_1]" in text
+    assert "x1[v_ax1, v_rc_0, v_ry, v_rx, v_rc_1, v_ax4]" in text
+
+
+@pytest.mark.parametrize(
+    ("texts", "order", "loops"),
+    [
+        ("NHWC HWIO NHWC", "layout", "ax0, ax1, ax2, ry, rx, rc, ax3"),
+        ("NHWC OHWI NHWC", "layout", "ax0, ax1, ax2, ax3, ry, rx, rc"),
+        ("NHWC HWIO NHWC", "given", "ax0, ax1, ax2, ax3, rc, ry, rx"),
+        ("NCHW4c OIHW4i4o NCHW4c", "layout", "ax0, ax1, ax2, ax3, rc_0, ry, rx, rc_1, ax4"),
+    ],
+)
+def test_reductions_are_outside_of_a_loop_over_neighbours(
+    texts: str, order: Any, loops: str
+) -> None:
+    text = _text(lowered(OPS.nn.conv2d, *CONV), texts, loop_order=order)
+    assert f"for {loops} in" in text
+
+
+RELU = ((2, 6, 4, 4),)
+
+
+@pytest.mark.parametrize(
+    ("op", "texts", "guarded"),
+    [
+        (OPS.nn.relu, "NCHW4c NCHW4c", False),
+        (OPS.nn.relu, "NCHW4c? NCHW4c", True),
+        (OPS.nn.relu, "NCHW4c? NCHW4c?", False),
+        (OPS.exp, "NCHW4c NCHW4c", True),
+        (OPS.exp, "NCHW2c NCHW2c", False),
+        (OPS.exp, "NHWC NCHW4c?", True),
+    ],
+)
+def test_padding_is_guarded_only_where_it_must_be(op: Any, texts: str, guarded: bool) -> None:
+    func = lowered(op, *RELU)
+    found = _done(func, texts)
+    assert ("if_then_else" in found.func.script()) == guarded
+    check(func, found.func, found.layouts)
+
+
+@pytest.mark.parametrize("name", ["bias beyond its end", "integer division", "take of padding"])
+def test_what_padding_must_not_do_is_guarded(name: str) -> None:
+    op, operands, texts = PACKED[name]
+    assert "if_then_else" in _text(lowered(op, *operands), texts)
+
+
+def test_a_literal_that_a_type_does_not_have_is_no_pad_value() -> None:
+    func = lowered(lambda x: OPS.astype(x, "bool"), (2, 6))
+    layout = Layout.parse("AB4b", "AB", pad_value=-1)
+    found = rewrite(func, [layout, Layout.parse("AB4b", "AB", pad_value=1)])
+    assert isinstance(found, Rewritten), found
+    check(func, found.func, found.layouts)
+
+
+def test_a_copy_in_the_order_of_memory_is_told() -> None:
+    permute = lowered(lambda x: OPS.permute_dims(x, (0, 2, 3, 1)), (2, 4, 3, 5))
+    assert _done(permute, "NHWC -").identity == 0
+    assert _done(permute, "- -").identity is None
+    assert _done(permute, "NHWC NHWC").identity is None
+    reshape = lowered(lambda x: OPS.reshape(x, (6, 20)), (2, 3, 4, 5))
+    assert _done(reshape, "- -").identity == 0
+    assert _done(reshape, "- BA").identity is None
+    slice_ = lowered(lambda x: OPS.strided_slice(x, [0], [0], [1]), (2, 3))
+    assert _done(slice_, "- -").identity is None
+
+
+def test_attributes_stay_but_for_our_own_and_the_input_is_not_changed() -> None:
+    func = lowered(OPS.nn.relu, *RELU).with_attr("op_pattern", 0).with_attr("opinfo.op", "x")
+    before = func.script()
+    again = Rewriter()
+    found = again(func, _layouts("NHWC NHWC"))
+    assert isinstance(found, Rewritten)
+    assert {str(k) for k in found.func.attrs.keys()} == {"op_pattern", "s_tir", "tirx.noalias"}
+    assert func.script() == before
+    other = again(lowered(OPS.nn.relu, *RELU), _layouts("NHWC NHWC"))
+    assert isinstance(other, Rewritten) and "op_pattern" not in other.func.attrs
+    assert structurally_equal(found.func, other.func)
+
+
+def test_rewritten_functions_fuse() -> None:
+    conv = _done(lowered(OPS.nn.conv2d, *CONV), "NHWC OHWI NHWC").func
+    relu = _done(lowered(OPS.nn.relu, (2, 4, 4, 4)), "NHWC NHWC").func
+    bb = relax.BlockBuilder()
+    x, w = (relax.Var(n, relax.TensorType(s, "float32"))
+            for n, s in (("x", (2, 6, 6, 8)), ("w", (4, 3, 3, 8))))  # fmt: skip
+    out = relax.TensorType((2, 4, 4, 4), "float32")
+    with bb.function("main", [x, w]):
+        with bb.dataflow():
+            y = bb.emit(relax.call_tir(bb.add_func(conv, "conv"), [x, w], out_ty=out))
+            y = bb.emit_output(relax.call_tir(bb.add_func(relu, "relu"), [y], out_ty=out))
+        bb.emit_func_output(y)
+    mod = relax.transform.AnnotateTIROpPattern()(bb.get())
+    mod = relax.transform.FuseTIR()(relax.transform.FuseOps()(mod))
+    funcs = [f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc)]
+    assert len(funcs) == 1
+
+
+# ---------------------------------------------------------------------------- other forms
+
+
+def test_a_function_in_no_standard_form_is_substituted() -> None:
+    @T.prim_func(private=True)
+    def plain(x: T.Buffer((2, 6), "float32"), out: T.Buffer((2, 6), "float32")) -> None:
+        for i in range(12):
+            out[i // 6, i % 6] = x[i // 6, i % 6] + T.float32(1)
+
+    for texts in ("BA AB4b?", "AB4b BA", "BA AB4b"):
+        found = _done(plain, texts)
+        check(plain, found.func, found.layouts)
+
+
+def test_nested_blocks_are_substituted() -> None:
+    func = lowered(lambda x: OPS.nn.adaptive_avg_pool2d(x, (2, 3)), (1, 6, 4, 4))
+    for texts in ("NHWC NHWC", "NCHW4c NCHW4c"):
+        found = _done(func, texts)
+        check(func, found.func, found.layouts)
+
+
+def test_a_scan_keeps_its_loops() -> None:
+    @T.prim_func(s_tir=True, private=True)
+    def scan(x: T.Buffer((4, 8), "float32"), out: T.Buffer((4, 8), "float32")) -> None:
+        for i, j in T.grid(4, 8):
+            with T.sblock("scan"):
+                v, w = T.axis.remap("SS", [i, j])
+                out[v, w] = T.if_then_else(w == 0, T.float32(0), out[v, w - 1]) + x[v, w]
+
+    found = _done(scan, "BA BA")
+    check(scan, found.func, found.layouts)
+
+
+def test_refusals_say_why() -> None:
+    median = lowered(lambda x: OPS.median(x, axis=1), (4, 6))
+    refused = rewrite(median, [Layout.permuted((1, 0)), *[None] * (len(median.params) - 1)])
+    assert isinstance(refused, Refusal) and "Evaluate" in refused.reason
+
+    @T.prim_func(private=True)
+    def strided(a: T.handle, out: T.Buffer((2, 6), "float32")) -> None:
+        x = T.match_buffer(a, (2, 6), "float32", strides=[8, 1])
+        for i, j in T.grid(2, 6):
+            out[i, j] = x[i, j]
+
+    refused = rewrite(strided, _layouts("BA -"))
+    assert isinstance(refused, Refusal) and "strides" in refused.reason
+
+
+def test_arguments_that_fit_no_function_raise() -> None:
+    relu = lowered(OPS.nn.relu, *RELU)
+    with pytest.raises(TypeError, match="PrimFunc"):
+        rewrite(3, [])
+    with pytest.raises(ValueError, match="expected 2 layouts, got 1"):
+        rewrite(relu, [None])
+    with pytest.raises(ValueError, match="rank"):
+        rewrite(relu, _layouts("BA -"))
+    greater = lowered(OPS.greater, *RELU * 2)
+    with pytest.raises(ValueError, match="cannot hold"):
+        rewrite(greater, [None, None, Layout.parse("NCHW4c", pad_value=0.5)])
+
+
+# ---------------------------------------------------------------------------- the proof itself
+
+
+def test_a_wrong_rewrite_is_not_proved() -> None:
+    func = lowered(OPS.nn.conv2d, (2, 4, 6, 6), (4, 4, 3, 3))
+    layouts = _layouts("NHWC OHWI NHWC")
+    new = _done(func, "NHWC OHWI NHWC").func
+    assert prove(func, new, layouts)
+    assert not prove(func, new, _layouts("NWHC OHWI NHWC"))
+    assert not prove(func, new, _layouts("NHWC IHWO NHWC"))
+    assert not prove(func, func, layouts)
+    exp = lowered(OPS.exp, *RELU)
+    unpadded = _done(exp, "NCHW4c? NCHW4c?").func
+    assert prove(exp, unpadded, _layouts("NCHW4c? NCHW4c?"))
+    assert not prove(exp, unpadded, _layouts("NCHW4c NCHW4c"))
+    with pytest.raises(Wrong):
+        check(exp, unpadded, _layouts("NCHW4c NCHW4c"))
+
+
+def test_an_access_beyond_a_digit_is_not_taken_for_the_next_one() -> None:
+    @T.prim_func(private=True)
+    def func(x: T.Buffer((8,), "float32"), out: T.Buffer((8,), "float32")) -> None:
+        for i in range(8):
+            out[i] = x[i]
+
+    @T.prim_func(private=True)
+    def beyond(x: T.Buffer((2, 4), "float32"), out: T.Buffer((8,), "float32")) -> None:
+        for i in range(8):
+            out[i] = x[0, i]
+
+    refused = prove(func, beyond, [Layout.parse("A4a"), None])
+    assert isinstance(refused, Refusal) and "outside" in refused.reason
