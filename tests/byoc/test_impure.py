@@ -13,7 +13,7 @@ from tvm.script import relax as R
 
 from opinfo.byoc.prepare.prepare import prepare
 from tests import scaling
-from tests.run import run
+from tests.common.run import run
 
 op = relax.op
 #: What reads x before it is overwritten, and what reads the result after that.

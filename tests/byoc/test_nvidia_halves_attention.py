@@ -22,8 +22,8 @@ from opinfo.byoc.backends.nvidia.attention.halves import halves_kernel
 from opinfo.byoc.backends.nvidia.cudnn.cudnn import HEADERS
 from opinfo.byoc.backends.nvidia.libraries.source import library_headers
 
-from .nvidia_attention_cases import Array, attended, causal
-from .nvidia_library import host_kernels, stub_library
+from .attention.nvidia_attention_cases import Array, attended, causal
+from .nvidia.nvidia_library import host_kernels, stub_library
 
 #: Attention of (batch, position, heads, element) tensors; `times`: of cuDNN's kernel.
 HARNESS = """

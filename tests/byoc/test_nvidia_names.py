@@ -19,7 +19,7 @@ from opinfo.byoc.backends.nvidia.cudnn.cudnn import HEADERS as CUDNN
 from opinfo.byoc.backends.nvidia.libraries.source import library_headers
 from opinfo.byoc.backends.nvidia.products.cublaslt import HEADERS as CUBLASLT
 
-from .nvidia_library import STUB
+from .nvidia.nvidia_library import STUB
 
 HOME = "opinfo.byoc.backends.nvidia"
 #: In the order in which a file of cuDNN's regions has them.

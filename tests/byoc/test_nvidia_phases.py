@@ -21,7 +21,7 @@ from opinfo.byoc.backends.nvidia.cudnn.conv_epilogue import ELEMENTS, source
 from opinfo.byoc.backends.nvidia.cudnn.cudnn import HEADERS
 from opinfo.byoc.backends.nvidia.libraries.source import library_headers
 
-from .nvidia_library import host_kernels, stub_library
+from .nvidia.nvidia_library import host_kernels, stub_library
 
 Array = np.ndarray[Any, Any]
 PHASED = "4"

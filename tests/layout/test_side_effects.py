@@ -15,7 +15,7 @@ from tvm.script import tirx as T
 from opinfo.layout import plan_layout
 from opinfo.layout.graph.side_effects import Effect, SideEffects
 from tests import scaling
-from tests.run import run
+from tests.common.run import run
 
 
 @pytest.fixture(autouse=True)
