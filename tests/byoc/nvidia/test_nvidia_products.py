@@ -55,8 +55,8 @@ extern "C" int run(int64_t rows, int waits, int whole, int alignment, int captur
   return stub::products_named;
 }
 """
-#: Rungs up to 32 rows: 1, 2, 4, 8, 16, 24, 32.
-RUNGS = 7
+#: Rungs up to 32 rows: 1, 2, 4, 8, 16, 24, 32; those that are powers of two.
+RUNGS, POWERS = 7, 6
 
 
 @pytest.fixture(scope="module")
@@ -184,6 +184,8 @@ def test_more_rows_than_a_kept_ladder_has_are_measured(
     monkeypatch.setenv("OPINFO_CUBLASLT_ROWS", "130")
     assert run(process(), 5) == 4  # 80, 96, 112 and 128
     assert run(process(), 5) == 0
+    monkeypatch.setenv("OPINFO_CUBLASLT_ROWS", "640")
+    assert run(process(), 5) == 10  # 160 to 512, then 576 and 640
 
 
 def test_kept_algorithms_that_do_not_run_are_measured_again(process: Any) -> None:
@@ -260,7 +262,7 @@ def test_constant_weights_get_the_faster_order(
     loaded = process()
     loaded.turned(ctypes.c_float(time))
     weights = Weights(loaded, stored_turned)
-    assert weights.run(5, waits) == 2 * (RUNGS if waits else 1)
+    assert weights.run(5, waits) == (RUNGS + POWERS if waits else 2)
     assert weights.turned == ((time < 1) != bool(stored_turned))
     other = Weights(loaded, stored_turned)  # of another region with this product
     assert other.run(5, waits) == 0 and other.turned == weights.turned

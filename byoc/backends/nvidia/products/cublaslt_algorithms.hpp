@@ -119,9 +119,9 @@ inline const Candidate* fastest(const std::vector<Candidate>& all, const bool* t
 }
 
 // Chooses algorithms for numbers of rows, before a request comes that has them: 1, 2, 4, ..., from 16 on
-// half-way between, and from 64 on four for each power of two. Operands with rows are memory of its
-// own, so the call's are not written. If weights may have either order, all rungs get that with the least
-// geometric mean of times.
+// half-way between, from 64 on four for each power of two, and from 512 on eight. Operands with rows are
+// memory of its own, so the call's are not written. If weights may have either order, all rungs get that
+// with the least geometric mean of times at powers of two.
 class Climb {
  public:
   // `c` has a call of the product; `s.rows` does not matter. `free`: weights may have either order.
@@ -133,30 +133,35 @@ class Climb {
 
   // `kept`: what is known of an earlier process. It is run once, so that the driver loads it.
   ProductChoice climbed(const ProductChoice& kept) {
-    std::vector<int64_t> rungs;
+    std::vector<int64_t> powers, others;
     const auto most = std::min<int64_t>(
         static_cast<int64_t>(from_environment("OPINFO_CUBLASLT_ROWS", kRows)),
         static_cast<int64_t>(kRoom / (input_ + output_)));
     for (int64_t n = 1; n <= most; n *= 2) {
-      const int64_t parts = n >= kFiner ? 4 : n >= kFine ? 2 : 1;
-      for (int64_t k = 0; k < parts && n + k * n / parts <= most; ++k)
-        rungs.push_back(n + k * n / parts);
+      const int64_t parts = n >= kFinest ? 8 : n >= kFiner ? 4 : n >= kFine ? 2 : 1;
+      powers.push_back(n);
+      for (int64_t k = 1; k < parts && n + k * n / parts <= most; ++k)
+        others.push_back(n + k * n / parts);
     }
-    if (rungs.empty()) return {};
-    const size_t size = rungs.back() * (input_ + output_);
+    if (powers.empty()) return {};
+    const int64_t largest = std::max(powers.back(), others.empty() ? 0 : others.back());
+    const size_t size = largest * (input_ + output_);
     const opinfo_graphs::Memory room(size);
     opinfo_nvidia::check(cudaMemset(room.data(), 0, size), "memset");
     at_.a = room.data();
-    at_.d = room.data() + rungs.back() * input_;
+    at_.d = room.data() + largest * input_;
     at_.residual = g_.residual ? at_.d : nullptr;
     opinfo_nvidia::check(cudaStreamSynchronize(stream_of(c_.device)), "stream");
     GraphTimer timer;
     timer.room(Product::kWorkspace);
     ProductChoice ways[] = {{false, {}}, {true, {}}};
     double gain = 0.0;  // of the turned ones: the sum of the logarithms
-    for (int64_t rows : rungs) step(rows, kept, timer, ways, gain);
-    if (!kept.ladder.empty()) return ways[kept.turned];
-    return ways[free_ && !ways[1].ladder.empty() && gain > 0];
+    const bool known = !kept.ladder.empty();
+    for (int64_t rows : powers)
+      step(rows, kept, timer, known && kept.turned, known ? kept.turned : free_, ways, gain);
+    const bool turned = known ? kept.turned : free_ && !ways[1].ladder.empty() && gain > 0;
+    for (int64_t rows : others) step(rows, kept, timer, turned, turned, ways, gain);
+    return ways[turned];
   }
 
  private:
@@ -164,10 +169,12 @@ class Climb {
   static constexpr double kRows = 16384;
   static constexpr size_t kRoom = size_t{256} << 20;
   // Rungs are closer from these numbers of rows on.
-  static constexpr int64_t kFine = 16, kFiner = 64;
+  static constexpr int64_t kFine = 16, kFiner = 64, kFinest = 512;
   static constexpr int kAlgorithms = 12, kRounds = 3, kCalls = 4;
 
-  void step(int64_t rows, const ProductChoice& kept, GraphTimer& timer, ProductChoice* ways, double& gain) const {
+  // `first` and `last`: the orders that are timed.
+  void step(int64_t rows, const ProductChoice& kept, GraphTimer& timer, bool first, bool last,
+            ProductChoice* ways, double& gain) const {
     Sizes s = s_;
     s.rows = rows;
     const Product products[] = {{g_, s, c_.device, at_},
@@ -183,7 +190,7 @@ class Climb {
     }
     std::vector<Candidate> all;
     for (bool turned : {false, true})
-      if (kept.ladder.empty() ? free_ || !turned : turned == kept.turned)
+      if (turned >= first && turned <= last)
         add_named(products[turned], turned, c_.name, kAllocated, kAlgorithms, all);
     if (all.empty()) return;  // a call with as many rows raises it again
     time_all(at_, all, timer, kRounds, kCalls);
