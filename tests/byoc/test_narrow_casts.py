@@ -81,3 +81,9 @@ def test_the_reason_still_holds() -> None:
     machine = relax.VirtualMachine(tvm.compile(mod, target="llvm"), tvm.cpu())
     got = machine["main"](tvm.runtime.tensor(np.array([0.001], "float32"))).numpy()
     assert got[0] != np.float32(0.001953125)
+
+
+def test_float64_is_not_float6() -> None:
+    x = relax.Var("x", relax.TensorType((3,), "float64"))
+    compiled = opinfo.compile(built(lambda emit, x: emit(relax.op.add(x, x)), x), [])
+    np.testing.assert_array_equal(compiled.run(np.arange(3.0)), 2 * np.arange(3.0))

@@ -14,7 +14,7 @@ from tvm import relax
 from ....analysis.support.tvm_compat import GenericConst, array_of
 from ..mutation.mutate import mutated, named
 
-NARROW = ("float8", "float6", "float4")
+NARROW = ("float8_", "float6_", "float4_")
 
 
 def is_narrow(value: Any) -> bool:
