@@ -129,17 +129,22 @@ def _cast(bounds: ElementBounds, call: Any) -> Bounds:
     return bounds.of(call.args[0]) if is_integer(call.args[0]) else _NO_BOUND
 
 
+def _is_open(*bounds: Bounds) -> bool:
+    """Whether an end is unknown; `in` would compare expressions of TVM with None, which raises."""
+    return any(end is None for b in bounds for end in (b.low, b.high))
+
+
 def _sum(bounds: ElementBounds, call: Any) -> Bounds:
     """A sum of integers without a bound may wrap around."""
     a, b = map(bounds.of, call.args)
-    if None in (a.low, a.high, b.low, b.high):
+    if _is_open(a, b):
         return _NO_BOUND
     return Bounds(_plus(a.low, b.low), _plus(a.high, b.high))
 
 
 def _difference(bounds: ElementBounds, call: Any) -> Bounds:
     a, b = map(bounds.of, call.args)
-    if None in (a.low, a.high, b.low, b.high):
+    if _is_open(a, b):
         return _NO_BOUND
     return Bounds(_plus(a.low, b.high, -1), _plus(a.high, b.low, -1))
 
