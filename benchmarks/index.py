@@ -225,6 +225,9 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
             figures=("1 % less; with everything that an analysis needs 6 % more"),
         ),
         "onnx_operators": Command("a converter of ONNX operators", "onnx-operators.md"),
+        "torch_operators": Command(
+            "a converter of torch's operators; takes an hour", "torch-operators.md"
+        ),
         "revisions": Command("structure that is to leave figures as they are"),
     },
 }

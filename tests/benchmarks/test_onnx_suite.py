@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 from onnx import helper
 
-from benchmarks.overall.onnx_suite.cases import difference, with_constants
-from benchmarks.overall.onnx_suite.outcomes import (
+from benchmarks.overall.onnx_suite.cases import MEANINGS, with_constants
+from benchmarks.overall.operator_suites.array_differences import difference
+from benchmarks.overall.operator_suites.outcomes import (
     CRASHED,
     REFUSED,
     RIGHT,
@@ -28,6 +29,7 @@ def test_half_types_may_differ_by_two_roundings() -> None:
     assert difference(expected + 4 * step, expected).startswith("1 of 2 elements, first 1.00781")
     single = expected.astype("float32")
     assert difference(single + np.float32(2**-7), single) != ""
+    assert difference(single + np.float32(2**-11), single, 1e-4) != ""
 
 
 def test_shapes_dtypes_nan_and_integers_are_compared() -> None:
@@ -63,7 +65,7 @@ def test_refusals_are_counted_by_reason() -> None:
     rows = [Outcome("a", RIGHT), Outcome("c", REFUSED, "the node of 'y' (Pad): 3 sizes, got 'x'"),
             Outcome("b", REFUSED, "the node of 'z' (Pad): 4 sizes, got 'w'"),
             Outcome("d", STARTED)]  # fmt: skip
-    text = tables(rows)
+    text = tables(rows, MEANINGS)
     assert general(rows[1].reason) == "Pad: N sizes, got '…'"
     assert "| Pad: N sizes, got '…' | 2 | b |" in text
     assert "| right | 1 |" in text and "| all | 3 |" in text

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import io
-import signal
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .outcomes import (
+from ..operator_suites.array_differences import FINE, difference, limit
+from ..operator_suites.outcomes import (
     CONSTANT,
+    CRASHED,
     LATE,
     OTHER,
     REFUSED,
@@ -24,28 +25,37 @@ from .outcomes import (
     Outcome,
 )  # fmt: skip
 
-#: Least relative tolerances of dtypes with few bits: twice the distance of neighbouring numbers.
-COARSE = {"float16": 2**-9, "bfloat16": 2**-6}
-#: The same of other floats, which reassociation costs.
-FINE, NEAR_ZERO = 1e-3, 1e-5
+#: Limit on the time of a case, in seconds.
+SECONDS = 120
+MEANINGS: Mapping[str, str] = {
+    RIGHT: "outputs as expected",
+    CONSTANT: "outputs as expected once all inputs but the first are constants",
+    REFUSED: "`opinfo.load` names the node and the reason",
+    UNCALLED: "the call raises",
+    UNCOMPILED: "`opinfo.compile` raises",
+    WRONG: "an output differs",
+    CRASHED: "the process died",
+    LATE: "no outcome in time",
+    OTHER: "an input or output is a sequence or missing: not run",
+}
 
 
-def collected() -> list[Any]:
-    """Return the cases of ONNX's operator tests that have models, by name."""
+def collected() -> list[tuple[str, Any]]:
+    """Return the names and cases of ONNX's operator tests that have models, by name."""
     from onnx.backend.test.case.node import collect_testcases
 
     with contextlib.redirect_stdout(io.StringIO()):
         cases = collect_testcases(None)
-    return sorted((case for case in cases if case.model), key=lambda case: case.name)
+    return sorted(((case.name, case) for case in cases if case.model), key=lambda case: case[0])
 
 
-def outcome(case: Any, seconds: int) -> Outcome:
+def outcome(case: Any, seconds: int = SECONDS) -> Outcome:
     """Return what becomes of a case within a time."""
     inputs, outputs = case.data_sets[0]
     if any(not isinstance(x, np.ndarray) for x in [*inputs, *outputs]):
         return Outcome(case.name, OTHER)
     try:
-        with _limit(seconds):
+        with limit(seconds):
             first = _attempt(case, case.model, inputs, outputs)
             constant = with_constants(case.model, inputs) if first.verdict == REFUSED else None
             if constant is None:
@@ -56,19 +66,6 @@ def outcome(case: Any, seconds: int) -> Outcome:
     if second.verdict == RIGHT:
         return Outcome(case.name, CONSTANT, first.reason)
     return second
-
-
-@contextlib.contextmanager
-def _limit(seconds: int) -> Iterator[None]:
-    def stop(*_: Any) -> None:
-        raise TimeoutError
-
-    signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
 
 
 def with_constants(model: Any, inputs: Sequence[Any]) -> Any:
@@ -116,28 +113,5 @@ def _attempt(case: Any, model: Any, inputs: Sequence[Any], outputs: Sequence[Any
     if len(results) != len(outputs):
         return Outcome(case.name, WRONG, f"{len(results)} outputs, expected {len(outputs)}")
     pairs = zip(results, outputs, strict=True)
-    bad = [text for a, b in pairs if (text := difference(a, b, case.rtol, case.atol))]
+    bad = [text for a, b in pairs if (text := difference(a, b, max(case.rtol, FINE), case.atol))]
     return Outcome(case.name, WRONG, "; ".join(bad)) if bad else Outcome(case.name, RIGHT)
-
-
-def difference(got: Any, expected: Any, rtol: float = FINE, atol: float = 0.0) -> str:
-    """Return how an array differs from the expected one; empty if it does not."""
-    got, expected = np.asarray(got), np.asarray(expected)
-    if got.shape != expected.shape:
-        return f"shape {got.shape}, expected {expected.shape}"
-    if got.dtype != expected.dtype:
-        return f"dtype {got.dtype}, expected {expected.dtype}"
-    name = str(expected.dtype)
-    if "float" not in name and expected.dtype.kind != "c":
-        count = int((got != expected).sum())
-        return f"{count} of {expected.size} elements differ" if count else ""
-    wide = "complex128" if expected.dtype.kind == "c" else "float64"
-    a, b = got.astype(wide), expected.astype(wide)
-    largest = np.abs(b[np.isfinite(b)]).max(initial=0.0)
-    coarse = COARSE.get(name, 0.0)
-    near = np.isclose(a, b, rtol=max(rtol, FINE, coarse), equal_nan=True,
-                      atol=max(atol, NEAR_ZERO, coarse * largest))  # fmt: skip
-    if near.all():
-        return ""
-    place = tuple(np.argwhere(~near)[0].tolist())
-    return f"{int((~near).sum())} of {b.size} elements, first {a[place]:g}, expected {b[place]:g}"

@@ -277,6 +277,6 @@ def lands(node: Node) -> str | None:
             break
         place = unmoved(place, node.info.name, node.info.attrs, operand.shape)
         node = producer
-    if place is None or None in (place.step(-1), place.step(-2)):
+    if place is None or any(place.step(k) is None for k in (-1, -2)):
         return "it divides rows or columns of the result"
     return None

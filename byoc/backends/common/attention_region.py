@@ -136,7 +136,7 @@ def placed(whole: Attention, region: Region) -> PlacedAttention | None:
     value = value.broadcast((*result.shape[:-2], *value.shape[-2:]))
     places = (queries, keys, value, result, *(t.place for t in whole.terms))
     common = common_steps([batch(p) for p in places])
-    if common is None or any(None in (p.step(-2), p.step(-1)) for p in places):
+    if common is None or any(p.step(k) is None for p in places for k in (-2, -1)):
         return None
     return PlacedAttention(places, *common)
 

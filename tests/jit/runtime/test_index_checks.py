@@ -169,6 +169,21 @@ def test_an_extreme_of_no_elements_is_not_proved_to_be_inside() -> None:
         compiled.run(TABLE, np.zeros((0, 2), "int64"))
 
 
+def test_a_sum_may_have_a_symbolic_bound() -> None:
+    @I.ir_module
+    class Sum:
+        @R.function
+        def main(x: R.Tensor(("m", 4), "float32")) -> R.Tensor:
+            with R.dataflow():
+                last = R.argsort(x, axis=0, dtype="int64")
+                y = R.take(x, R.subtract(R.add(last, R.const(1, "int64")), R.const(1, "int64")),
+                           axis=0)  # fmt: skip
+                R.output(y)
+            return y
+
+    tvm.ir.assert_structural_equal(checked_indices(Sum), Sum)
+
+
 def test_a_read_in_a_branch_is_checked_when_it_is_taken() -> None:
     @I.ir_module
     class Branch:

@@ -16,7 +16,7 @@ import torch
 from torch import fx
 from tvm import relax
 
-from .arguments import Converter, arguments, positive
+from .nodes.arguments import Converter, arguments, positive
 
 
 def has_complex(node: fx.Node) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm import relax
 
-from .arguments import Converter, arguments
+from .nodes.arguments import Converter, arguments
 from .torch_products import accumulated
 
 
@@ -87,14 +87,7 @@ def _histc(importer: Any, node: Any) -> Any:
     return emit(op.sum(emit(op.astype(emit(in_bin), dtype)), axis=[0]))
 
 
-def _topk(importer: Any, node: Any) -> Any:
-    """Convert topk; where the order of the results is undefined, they are sorted."""
-    args = arguments(importer, node)
-    return importer.block_builder.emit(relax.op.topk(
-        args["self"], args["k"], args["dim"], "both", args["largest"], "int64"))  # fmt: skip
-
-
 CONVERTERS: Mapping[str, Converter] = {
     "_grouped_mm.default": _grouped_mm, "grouped_mm_fallback.default": _fallback,
-    "histc.default": _histc, "topk.default": _topk,
+    "histc.default": _histc,
 }  # fmt: skip

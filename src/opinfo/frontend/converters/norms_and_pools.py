@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
-from tvm import relax
+from tvm import relax, tirx
 
-from .arguments import Converter, arguments
+from .nodes.arguments import Converter, arguments
+from .pool_positions import is_read, largest
 
 
 def _group_norm(importer: Any, node: Any) -> Any:
@@ -39,58 +41,100 @@ def _check_dtype(x: Any) -> None:
                                   "model.float()")  # fmt: skip
 
 
-def _max_pool(importer: Any, node: Any) -> Any:
-    """Convert max_pool2d_with_indices; only output 0, the maxima."""
-    args = arguments(importer, node)
-    kernel = _pair(args["kernel_size"])
-    return importer.block_builder.emit(relax.op.nn.max_pool2d(
-        args["self"], pool_size=kernel, strides=_pair(args["stride"]) or kernel,
-        padding=_pair(args["padding"]), dilation=_pair(args["dilation"]),
-        ceil_mode=args["ceil_mode"], layout="NCHW"))  # fmt: skip
+def _max_pool(rank: int) -> Converter:
+    """Convert max_pool2d_with_indices and max_pool3d_with_indices."""
+    op, layout = getattr(relax.op.nn, f"max_pool{rank}d"), f"NC{'DHW'[3 - rank :]}"
+
+    def convert(importer: Any, node: Any) -> Any:
+        args = arguments(importer, node)
+        x, emit = args["self"], importer.block_builder.emit
+        kernel = _each(args["kernel_size"], rank)
+        strides = _each(args["stride"], rank) or kernel
+        padding, dilation = (_each(args[name], rank) for name in ("padding", "dilation"))
+        if is_read(node, 1):
+
+            def place(k: int, at: Any, step: Any) -> Any:
+                position = at * strides[k] - padding[k] + step * dilation[k]
+                return position, tirx.all(position >= 0, position < x.ty.shape[k - rank])
+
+            return largest(importer, x, importer._sizes_of(node, 0)[-rank:], kernel, place)
+        batch = x if x.ty.ndim == rank + 2 else emit(relax.op.expand_dims(x, 0))
+        out = emit(op(
+            batch, pool_size=kernel, strides=strides, padding=padding, dilation=dilation,
+            ceil_mode=args["ceil_mode"], layout=layout))  # fmt: skip
+        return [out if batch is x else emit(relax.op.squeeze(out, [0])), None]
+
+    return convert
 
 
-def _average_pool(importer: Any, node: Any) -> Any:
-    """Convert avg_pool2d; a divisor of its own replaces the size of the window."""
-    args = arguments(importer, node)
-    kernel = _pair(args["kernel_size"])
-    divisor = args["divisor_override"]
-    emit = importer.block_builder.emit
-    out = emit(relax.op.nn.avg_pool2d(
-        args["self"], pool_size=kernel, strides=_pair(args["stride"]) or kernel,
-        padding=_pair(args["padding"]), ceil_mode=args["ceil_mode"], layout="NCHW",
-        count_include_pad=args["count_include_pad"] or divisor is not None))  # fmt: skip
-    if divisor is None:
-        return out
-    if args["ceil_mode"]:
-        raise NotImplementedError("it has a divisor of its own and rounds sizes up; pass "
-                                  "ceil_mode=False")  # fmt: skip
-    return emit(relax.op.multiply(out, relax.const(kernel[0] * kernel[1] / divisor, out.ty.dtype)))
+def _average_pool(rank: int) -> Converter:
+    """Convert avg_pool2d and avg_pool3d; a divisor of its own replaces the size of the window."""
+    op, layout = getattr(relax.op.nn, f"avg_pool{rank}d"), f"NC{'DHW'[3 - rank :]}"
+
+    def convert(importer: Any, node: Any) -> Any:
+        args = arguments(importer, node)
+        kernel, divisor = _each(args["kernel_size"], rank), args["divisor_override"]
+        if divisor is not None and args["ceil_mode"]:
+            raise NotImplementedError("it has a divisor of its own and rounds sizes up; pass "
+                                      "ceil_mode=False")  # fmt: skip
+        x, emit = args["self"], importer.block_builder.emit
+        batch = x if x.ty.ndim == rank + 2 else emit(relax.op.expand_dims(x, 0))
+        out = emit(op(
+            batch, pool_size=kernel, strides=_each(args["stride"], rank) or kernel,
+            padding=_each(args["padding"], rank), ceil_mode=args["ceil_mode"], layout=layout,
+            count_include_pad=args["count_include_pad"] or divisor is not None))  # fmt: skip
+        if batch is not x:
+            out = emit(relax.op.squeeze(out, [0]))
+        if divisor is None:
+            return out
+        share = relax.const(math.prod(kernel) / divisor, out.ty.dtype)
+        return emit(relax.op.multiply(out, share))
+
+    return convert
 
 
-def _pair(values: Any) -> list[int]:
+def _each(values: Any, rank: int) -> list[int]:
     sizes = [int(value) for value in values]
-    return sizes * 2 if len(sizes) == 1 else sizes
+    return sizes * rank if len(sizes) == 1 else sizes
 
 
-def _adaptive_max_pool(importer: Any, node: Any) -> Any:
-    """Convert adaptive_max_pool2d to windows of one size; only output 0."""
-    args = arguments(importer, node)
-    before, after = node.args[0].meta["val"].shape[-2:], args["output_size"]
-    if list(after) == [1, 1]:
-        return importer.block_builder.emit(relax.op.max(args["self"], [-2, -1], keepdims=True))
-    if not all(isinstance(b, int) and b % a == 0 for b, a in zip(before, after, strict=True)):
-        raise NotImplementedError(f"its sizes {tuple(before)} are not multiples of {tuple(after)}; "
-                                  "use max_pool2d")  # fmt: skip
-    window = [b // a for b, a in zip(before, after, strict=True)]
-    return importer.block_builder.emit(
-        relax.op.nn.max_pool2d(args["self"], pool_size=window, strides=window, layout="NCHW")
-    )
+def _adaptive_max_pool(rank: int) -> Converter:
+    """Convert adaptive_max_pool2d and adaptive_max_pool3d: window i of n is i * size // n on."""
+
+    def convert(importer: Any, node: Any) -> Any:
+        args = arguments(importer, node)
+        x, emit = args["self"], importer.block_builder.emit
+        before, after = node.args[0].meta["val"].shape[-rank:], list(args["output_size"])
+        if not is_read(node, 1):
+            if after == [1] * rank:
+                axes = [k - rank for k in range(rank)]
+                return [emit(relax.op.max(x, axes, keepdims=True)), None]
+            even = all(
+                isinstance(b, int) and b % a == 0 for b, a in zip(before, after, strict=True)
+            )
+            if even and x.ty.ndim == rank + 2:
+                window = [b // a for b, a in zip(before, after, strict=True)]
+                op = getattr(relax.op.nn, f"max_pool{rank}d")
+                layout = f"NC{'DHW'[3 - rank :]}"
+                out = op(x, pool_size=window, strides=window, layout=layout)
+                return [emit(out), None]
+
+        def place(k: int, at: Any, step: Any) -> Any:
+            size, count = x.ty.shape[k - rank], after[k]
+            position = tirx.floordiv(at * size, count) + step
+            return position, position < tirx.floordiv((at + 1) * size + count - 1, count)
+
+        extents = [tirx.floordiv(x.ty.shape[k - rank] + after[k] - 1, after[k]) + 1
+                   for k in range(rank)]  # fmt: skip
+        return largest(importer, x, after, extents, place)
+
+    return convert
 
 
 CONVERTERS: Mapping[str, Converter] = {
     "native_group_norm.default": _group_norm,
     "native_layer_norm.default": _layer_norm,
-    "max_pool2d_with_indices.default": _max_pool,
-    "avg_pool2d.default": _average_pool,
-    "adaptive_max_pool2d.default": _adaptive_max_pool,
+    **{f"max_pool{rank}d_with_indices.default": _max_pool(rank) for rank in (2, 3)},
+    **{f"avg_pool{rank}d.default": _average_pool(rank) for rank in (2, 3)},
+    **{f"adaptive_max_pool{rank}d.default": _adaptive_max_pool(rank) for rank in (2, 3)},
 }

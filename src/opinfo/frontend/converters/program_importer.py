@@ -17,31 +17,17 @@ from tvm import relax
 from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
 from ..onnx_graph.scalars import Rational
-from . import (
-    assertions,
-    complex_pairs,
-    gathering,
-    grouped_products,
-    norms_and_pools,
-    resizing,
-    torch_arithmetic,
-    torch_products,
-    torch_recurrent,
-    torch_slices,
-)
-from .arguments import Converter, is_symbolic
-from .computation_types import compared, computed, operand_types
+from . import complex_pairs, resizing, torch_recurrent
+from .families import CONVERTERS
+from .indexing.choices import chosen
+from .nodes import assertions
+from .nodes.arguments import is_symbolic, without_axes
+from .nodes.computation_types import compared, computed, operand_types
+from .nodes.constants import evaluated, without_data
 from .sizes.derived_sizes import bind_derived, with_variables
 from .sizes.program_sizes import expression, real
 from .sizes.size_checks import emit_check
 
-_FAMILIES = (
-    torch_arithmetic, gathering, grouped_products, norms_and_pools, torch_products, torch_slices,
-    resizing, torch_recurrent, assertions, complex_pairs,
-)  # fmt: skip
-CONVERTERS: Mapping[str, Converter] = {
-    name: convert for family in _FAMILIES for name, convert in family.CONVERTERS.items()
-}
 #: Operators that read a number from a tensor.
 _ITEMS = ("item.default", "_local_scalar_dense.default")
 #: Operators that a converter reads whole, so that `run_decompositions` leaves them alone; and of
@@ -75,6 +61,8 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
         self._constants: dict[str, torch.Tensor] = {}
         #: The tensors from which numbers are read, by the symbols of those.
         self.items: dict[str, Any] = {}
+        #: Nodes that are computed for all elements instead of those that a mask chooses.
+        self.chosen: set[fx.Node] = set()
         #: The assertions of the graph that is being imported.
         self.assertions: list[assertions.Assertion] = []
         own = {name: lambda node, f=convert: f(self, node) for name, convert in CONVERTERS.items()}
@@ -86,14 +74,26 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
     def _checked(self, convert: Any, node: fx.Node) -> Any:
         """Convert a node in torch's computation dtype; its result has the declared type."""
         declared = node.meta.get("val")
+        if node.target.__name__ == "sym_size.int" and node.args[0] in self.chosen:
+            return None  # only checks read it
         if is_symbolic(declared) and node.target.__name__ not in _ITEMS:
             return self._size(declared)
         if complex_pairs.has_complex(node):
             result = complex_pairs.convert(self, node)
             self.converted.append((result, node))
             return result
+        known = without_data(self, node, declared)
+        if known is not None:
+            self.converted.append((known, node))
+            return known
         with self._replaced(self._operands(node)):
-            result = convert(node)
+            vectors = {a: self._reshaped(self.env[a], [1]) for a in without_axes(node)}
+            with self._replaced(vectors):
+                result = convert(node)
+        if vectors:
+            result = self._like(result, declared)
+        if node in self.chosen:  # of all elements, which is not the declared shape
+            return self._typed(result, declared)
         if is_symbolic(declared):
             self.items[str(declared.node.expr)] = result
         result = self._as_declared(result, declared)
@@ -115,13 +115,29 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
             return tvm.runtime.from_dlpack(own)
 
     def _check_unsupported_func_type(self, nodes: Any) -> None:
-        """Refuse operators without a converter; sizes need none, whatever function returns them."""
+        """Refuse operators without a converter; sizes and what reads no tensors need none."""
         for node in nodes:
-            if node.op == "call_function" and is_symbolic(node.meta.get("val")):
+            if node.op != "call_function" or node.target.__name__ in self.convert_map:
+                continue
+            if is_symbolic(node.meta.get("val")) or not node.all_input_nodes:
                 self.convert_map.setdefault(
-                    node.target.__name__, lambda node: self._checked(_no_converter, node)
+                    node.target.__name__, lambda node: self._checked(self._without_operands, node)
                 )
-        super()._check_unsupported_func_type(nodes)
+        names = (node.target.__name__ for node in nodes if node.op == "call_function")
+        missing_func_types = [name for name in names if name not in self.convert_map]
+        if missing_func_types:
+            raise NotImplementedError(
+                f"the operator {missing_func_types[0]} has no lowering to Relax; compute it by "
+                "other operators, or decompose it with ExportedProgram.run_decompositions"
+            )
+
+    def _without_operands(self, node: fx.Node) -> Any:
+        """Return the value of a node that reads no tensors and no sizes, such as tril_indices."""
+        value = None if node.all_input_nodes else evaluated(node)
+        seeded = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+        if not isinstance(value, torch.Tensor) or seeded:
+            raise NotImplementedError(f"{node.target.__name__} of tensors has no converter")
+        return relax.const(self._convert_pytorch_tensor_to_tvm(value))
 
     def _size(self, value: Any) -> Any:
         if isinstance(value, torch.SymInt):
@@ -178,14 +194,27 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
     def _tensor(self, value: Any, declared: torch.Tensor) -> Any:
         if not isinstance(value, relax.Expr):
             return value
-        dtype = self._convert_data_type(declared.dtype)
-        if str(value.ty.dtype) != dtype:
-            value = self._astype(value, declared.dtype)
+        value = self._typed(value, declared)
         shape = value.ty.shape
         if value.ty.ndim != declared.ndim or not _fits(shape, declared.shape):
             raise ValueError(f"the converter's result has the shape {shape}, expected "
                              f"{tuple(declared.shape)} as in the program")  # fmt: skip
         return value
+
+    def _reshaped(self, value: Any, shape: Sequence[Any]) -> Any:
+        return self.block_builder.emit(relax.op.reshape(value, relax.ShapeExpr(shape)))
+
+    def _like(self, result: Any, declared: Any) -> Any:
+        """Return results along an axis of vectors in the declared shapes."""
+        if isinstance(declared, torch.Tensor):
+            return self._reshaped(result, self._shape(declared))
+        parts = self._parts(result, len(declared))
+        return [None if part is None else self._reshaped(part, self._shape(x))
+                for part, x in zip(parts, declared, strict=True)]  # fmt: skip
+
+    def _typed(self, value: Any, declared: torch.Tensor) -> Any:
+        same = str(value.ty.dtype) == self._convert_data_type(declared.dtype)
+        return value if same else self._astype(value, declared.dtype)
 
     def computed(self, node: fx.Node) -> str:
         """Return the dtype in which a node's elementwise result is computed."""
@@ -193,8 +222,14 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
 
     def _sizes(self, node: fx.Node) -> list[Any]:
         """Return the declared shape of a node's value."""
-        return [size if isinstance(size, int) else self._size(size)
-                for size in node.meta["val"].shape]  # fmt: skip
+        return self._shape(node.meta["val"])
+
+    def _sizes_of(self, node: fx.Node, place: int) -> list[Any]:
+        """Return the declared shape of one of a node's results."""
+        return self._shape(node.meta["val"][place])
+
+    def _shape(self, value: torch.Tensor) -> list[Any]:
+        return [size if isinstance(size, int) else self._size(size) for size in value.shape]
 
     def _equal(self, left: Any, right: Any) -> bool:
         return bool(tvm.sym.Analyzer().can_prove_equal(left, right))
@@ -263,6 +298,7 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
             inputs_vars = bind_derived(self.block_builder, inputs_vars, self._types)
             self._types = {}
         self._check_guards()
+        self.chosen |= chosen(nodes)
         outer, self.assertions = self.assertions, []
         try:
             return super()._translate_fx_graph(graph_module, nodes, inputs_vars, custom_ops)
@@ -297,10 +333,6 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
                 emit_check(self.block_builder, guard.condition, self._symbols)
             except NotImplementedError:
                 self.unchecked.append(guard)
-
-
-def _no_converter(node: fx.Node) -> Any:
-    raise NotImplementedError(f"{node.target.__name__} of tensors has no converter")
 
 
 def _fits(shape: Any, declared: Any) -> bool:

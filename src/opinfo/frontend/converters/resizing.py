@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from tvm import relax
 
-from .arguments import Converter, arguments
+from .nodes.arguments import Converter, arguments
 from .resampling import check_elements, resampled
 
 

@@ -6,13 +6,13 @@ that hardware with products of half types can be used; the sum is rounded once, 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from typing import Any
 
 from tvm import relax
 
-from .arguments import Converter, arguments
+from .nodes.arguments import Converter, arguments
+from .nodes.constants import filled
 
 
 def accumulated(value: Any) -> str:
@@ -38,16 +38,24 @@ def _added(left: str, right: str) -> Converter:
     def convert(importer: Any, node: Any) -> Any:
         args = arguments(importer, node)
         emit, x = importer.block_builder.emit, args[left]
-        product = emit(relax.op.matmul(x, args[right], out_dtype=accumulated(x)))
-        parts = [(args["self"], args["beta"]), (product, args["alpha"])]
-        terms = [value if factor == 1 else
-                 emit(relax.op.multiply(value, relax.const(factor, value.ty.dtype)))
-                 for value, factor in parts if factor != 0]  # fmt: skip
+        alpha = 0 if importer._equal(x.ty.shape[-1], 0) else args["alpha"]  # a sum of nothing
+        terms = [_times(emit, args["self"], args["beta"])] if args["beta"] != 0 else []
+        if alpha != 0:
+            product = emit(relax.op.matmul(x, args[right], out_dtype=accumulated(x)))
+            terms.append(_times(emit, product, alpha))
         if not terms:
-            return emit(relax.op.zeros_like(product))
-        return terms[0] if len(terms) == 1 else emit(functools.reduce(relax.op.add, terms))
+            return filled(importer, importer._sizes(node), 0, accumulated(x))
+        if alpha == 0:
+            return emit(relax.op.broadcast_to(terms[0], importer._sizes(node)))
+        return terms[0] if len(terms) == 1 else emit(relax.op.add(*terms))
 
     return convert
+
+
+def _times(emit: Any, value: Any, factor: float) -> Any:
+    if factor == 1:
+        return value
+    return emit(relax.op.multiply(value, relax.const(factor, value.ty.dtype)))
 
 
 def _linear(importer: Any, node: Any) -> Any:
@@ -89,7 +97,8 @@ def _each(args: Mapping[str, Any], name: str, count: int) -> list[int]:
 
 CONVERTERS: Mapping[str, Converter] = {
     "mm.default": _product("self", "mat2"), "bmm.default": _product("self", "mat2"),
-    "matmul.default": _product("self", "other"), "addmm.default": _added("mat1", "mat2"),
+    "matmul.default": _product("self", "other"),
+    "addmm.default": _added("mat1", "mat2"), "addmv.default": _added("mat", "vec"),
     "baddbmm.default": _added("batch1", "batch2"), "linear.default": _linear,
     "convolution.default": _convolution,
 }  # fmt: skip

@@ -15,7 +15,7 @@ from tvm import relax
 
 from ...analysis.recurrent.cells import DEFAULTS, Cell
 from ..recurrent.recurrent_layer import RecurrentLayer, emit_layer
-from .arguments import Converter, arguments
+from .nodes.arguments import Converter, arguments
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import tvm
 from tvm import relax, tirx
 
-from .arguments import Converter, arguments, positive
+from .nodes.arguments import Converter, arguments, positive
 
 #: What torch writes for the end of an axis.
 _LAST = 2**63 - 1
@@ -119,6 +120,22 @@ def _select_scatter(importer: Any, node: Any) -> Any:
     return emit(relax.op.concat(_around(importer, x, source, axis, start, start + 1), axis))
 
 
+def _unfold(importer: Any, node: Any) -> Any:
+    """Convert unfold: the windows of an axis, with their elements along a new last axis."""
+    args = arguments(importer, node)
+    x, emit = args["self"], importer.block_builder.emit
+    if x.ty.ndim == 0:
+        return emit(relax.op.reshape(x, [args["size"]]))
+    axis = positive(args["dimension"], x.ty.ndim)
+    starts = emit(relax.op.arange(0, importer._sizes(node)[axis], 1, "int64"))
+    starts = emit(relax.op.multiply(starts, relax.const(args["step"], "int64")))
+    steps = relax.const(np.arange(args["size"]), "int64")
+    places = emit(relax.op.add(emit(relax.op.expand_dims(starts, 1)), steps))
+    windows = emit(relax.op.take(x, places, axis))
+    order = [k for k in range(x.ty.ndim + 1) if k != axis + 1]
+    return emit(relax.op.permute_dims(windows, [*order, axis + 1]))
+
+
 def _cat(importer: Any, node: Any) -> Any:
     """Convert a concatenation; torch ignores an empty vector among tensors of any rank.
 
@@ -126,9 +143,10 @@ def _cat(importer: Any, node: Any) -> Any:
     """
     args = arguments(importer, node)
     parts = [x for x in args["tensors"] if not _is_empty_vector(x)] or args["tensors"][:1]
+    axis = positive(args["dim"], parts[0].ty.ndim)
+    parts = [x for x in parts if not importer._equal(x.ty.shape[axis], 0)] or parts[:1]
     if len(parts) == 1:
         return parts[0]
-    axis = positive(args["dim"], parts[0].ty.ndim)
     return importer.block_builder.emit(relax.op.concat(parts, axis))
 
 
@@ -137,6 +155,6 @@ def _is_empty_vector(x: Any) -> bool:
 
 
 CONVERTERS: Mapping[str, Converter] = {
-    "cat.default": _cat, "slice.Tensor": _slice, "select.int": _select,
+    "cat.default": _cat, "unfold.default": _unfold, "slice.Tensor": _slice, "select.int": _select,
     "slice_scatter.default": _slice_scatter, "select_scatter.default": _select_scatter,
 }  # fmt: skip

@@ -65,7 +65,7 @@ def from_program(
     Raises:
         FrontendError: The requested shapes violate a guard or a derived dimension.
     """
-    from ..converters.assertions import dropped_assertions
+    from ..converters.nodes.assertions import dropped_assertions
     from ..converters.program_importer import ProgramImporter
     from ..converters.sizes.derived_sizes import in_parameters
 

@@ -10,8 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from tvm import relax, te, tirx
+from tvm import relax
 
+from ...formulas.float_extrema import extremum_of_floats
 from ...onnx_graph.converter_table import converts
 from ...onnx_graph.onnx_node import OnnxNode
 from ...onnx_graph.tvm_converters import convert
@@ -31,7 +32,7 @@ def extremum(node: OnnxNode) -> Any:
         return node.value(0)
     data = node.tensor(0)
     if np.dtype(dtype).kind == "f":
-        return node.builder.emit_te(_of_floats, data, axes, keep, largest)
+        return node.builder.emit_te(extremum_of_floats, data, axes, keep, largest)
     reduce = relax.op.max if largest else relax.op.min
     if dtype != "bool":
         return reduce(data, axes, keep)
@@ -87,22 +88,4 @@ def place_of_extremum(node: OnnxNode) -> Any:
 
 def largest_of_floats(node: OnnxNode, data: Any, axes: Sequence[int]) -> Any:
     """Return the largest elements along axes, which are kept with size 1."""
-    return node.builder.emit_te(_of_floats, data, axes, True, True)
-
-
-def _of_floats(data: Any, axes: Sequence[int], keep: bool, largest: bool) -> Any:
-    """Reduce a tensor; the identity is an infinity."""
-    start = float("-inf" if largest else "inf")
-    combine = tirx.max if largest else tirx.min
-    reducer = te.comm_reducer(
-        lambda a, b: combine(a, b), lambda dtype: tirx.const(start, dtype), "extremum"
-    )
-    inner = {axis: te.reduce_axis((0, data.shape[axis]), name=f"k{axis}") for axis in axes}
-    outer = [axis for axis in range(len(data.shape)) if keep or axis not in axes]
-
-    def element(*places: Any) -> Any:
-        index = {**dict(zip(outer, places, strict=True)), **inner}
-        return reducer(data(*(index[axis] for axis in sorted(index))), axis=list(inner.values()))
-
-    shape = [1 if axis in axes else data.shape[axis] for axis in outer]
-    return te.compute(shape, element, name="extremum")
+    return node.builder.emit_te(extremum_of_floats, data, axes, True, True)

@@ -11,21 +11,9 @@ from pathlib import Path
 
 from benchmarks.common.pages import table
 
-RIGHT, CONSTANT, REFUSED = "right", "right with constants", "refused"
+RIGHT, CONSTANT, REFUSED, PARTLY = "right", "right with constants", "refused", "partly refused"
 UNCOMPILED, UNCALLED, WRONG = "fails to compile", "refused when called", "wrong"
 CRASHED, LATE, OTHER, STARTED = "crashed", "timed out", "not tensors", "started"
-#: What each verdict means, in the order of the table.
-MEANINGS: Mapping[str, str] = {
-    RIGHT: "outputs as expected",
-    CONSTANT: "outputs as expected once all inputs but the first are constants",
-    REFUSED: "`opinfo.load` names the node and the reason",
-    UNCALLED: "the call raises",
-    UNCOMPILED: "`opinfo.compile` raises",
-    WRONG: "an output differs",
-    CRASHED: "the process died",
-    LATE: "no outcome in time",
-    OTHER: "an input or output is a sequence or missing: not run",
-}
 #: Verdicts that must not occur.
 BAD = (WRONG, CRASHED, LATE, UNCOMPILED)
 
@@ -53,12 +41,12 @@ def append(path: Path, outcome: Outcome) -> None:
         file.write(json.dumps(asdict(outcome)) + "\n")
 
 
-def tables(outcomes: Iterable[Outcome]) -> str:
+def tables(outcomes: Iterable[Outcome], meanings: Mapping[str, str]) -> str:
     """Return the counts by verdict, the bad cases, and the refusals by reason."""
     rows = [row for row in outcomes if row.verdict != STARTED]
     counts = Counter(row.verdict for row in rows)
     parts = [table(("outcome", "cases", "meaning"),
-                   [*((v, str(counts[v]), text) for v, text in MEANINGS.items()),
+                   [*((v, str(counts[v]), text) for v, text in meanings.items()),
                     ("all", str(len(rows)), "")])]  # fmt: skip
     bad = sorted((row for row in rows if row.verdict in BAD), key=lambda row: row.name)
     if bad:
@@ -66,7 +54,7 @@ def tables(outcomes: Iterable[Outcome]) -> str:
         parts.append(table(("case", "outcome", "reason"), named))
     reasons: dict[str, list[str]] = defaultdict(list)
     for row in rows:
-        if row.verdict in (REFUSED, UNCALLED):
+        if row.verdict in (REFUSED, PARTLY, UNCALLED):
             reasons[general(row.reason)].append(row.name)
     if reasons:
         order = sorted(reasons.items(), key=lambda item: (-len(item[1]), item[0]))

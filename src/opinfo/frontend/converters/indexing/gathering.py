@@ -7,13 +7,11 @@ import operator
 from collections.abc import Mapping
 from typing import Any
 
-import torch
 from tvm import relax
 
-from .arguments import Converter, arguments
+from ..nodes.arguments import Converter, arguments
+from .masks import is_mask, put_by_mask
 
-#: Reductions of `scatter_reduce` by TVM's names.
-_REDUCTIONS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
 #: Operators of torch that only move elements.
 _MOVES = ("unsqueeze", "view", "expand", "slice", "_to_copy", "clone", "select", "permute",
           "reshape", "squeeze", "repeat")  # fmt: skip
@@ -29,6 +27,8 @@ def _index(importer: Any, node: Any) -> Any:
     """
     args = arguments(importer, node)
     x, indices = args["self"], list(args["indices"])
+    if node in importer.chosen:
+        return x
     axes = [axis for axis, index in enumerate(indices) if index is not None]
     _check_indices(node, axes)
     mode = "fast" if all(_counted_from_front(importer, node.args[1][a]) for a in axes) else "wrap"
@@ -52,7 +52,7 @@ def _index(importer: Any, node: Any) -> Any:
 
 def _check_indices(node: Any, axes: list[int]) -> None:
     for axis in axes:
-        if node.args[1][axis].meta["val"].dtype in (torch.bool, torch.uint8):
+        if is_mask(node.args[1][axis]):
             raise NotImplementedError("it selects by a mask, so its shape depends on the data; "
                                       "use torch.where")  # fmt: skip
 
@@ -130,10 +130,11 @@ def _index_put(importer: Any, node: Any) -> Any:
     """Convert ``x[i, j] = values`` and ``x[i, j] += values``: the indexed axes go first and become
     one, whose rows are updated.
     """
+    if any(map(is_mask, node.args[1])):
+        return put_by_mask(importer, node)
     args = arguments(importer, node)
     x, indices = args["self"], list(args["indices"])
     axes = [axis for axis, index in enumerate(indices) if index is not None]
-    _check_indices(node, axes)
     emit, shape = importer.block_builder.emit, list(x.ty.shape)
     others = [axis for axis in range(x.ty.ndim) if axis not in axes]
     rest, extents = [shape[axis] for axis in others], [shape[axis] for axis in axes]
@@ -180,56 +181,7 @@ def _take(importer: Any, node: Any) -> Any:
     return importer.block_builder.emit(relax.op.take(x, flat, 0))
 
 
-def _scatter(importer: Any, node: Any) -> Any:
-    args = arguments(importer, node)
-    return _scattered(importer, args, args["src"], "update")
-
-
-def _scatter_value(importer: Any, node: Any) -> Any:
-    args = arguments(importer, node)
-    value = relax.const(args["value"], str(args["self"].ty.dtype))
-    rows = importer.block_builder.emit(relax.op.broadcast_to(value, args["index"].ty.shape))
-    return _scattered(importer, args, rows, "update")
-
-
-def _scatter_add(importer: Any, node: Any) -> Any:
-    args = arguments(importer, node)
-    return _scattered(importer, args, args["src"], "add")
-
-
-def _scattered(importer: Any, args: Mapping[str, Any], rows: Any, reduction: str) -> Any:
-    """Write the elements of `rows` that stand where the index has elements."""
-    emit, x, index, dim = importer.block_builder.emit, args["self"], args["index"], args["dim"]
-    dims, own, given = (list(tensor.ty.shape) for tensor in (x, index, rows))
-    if not own:
-        return emit(relax.op.scatter_elements(x, index, rows, dim, reduction))
-    axis = dim % len(dims)
-    if not all(importer._equal(a, b) for a, b in zip(own, given, strict=True)):
-        rows = emit(relax.op.strided_slice(rows, list(range(len(own))), [0] * len(own), own))
-    may_differ = (0, axis, axis + 1)  # of axes before and after, TVM's code assumes those of data
-    if all(k in may_differ or importer._equal(a, b)
-           for k, (a, b) in enumerate(zip(dims, own, strict=True))):  # fmt: skip
-        return emit(relax.op.scatter_elements(x, index, rows, axis, reduction))
-    points = []
-    for k, size in enumerate(own):
-        shape = [size if j == k else 1 for j in range(len(own))]
-        position = emit(relax.op.reshape(emit(relax.op.arange(0, size, 1, "int64")), shape))
-        points.append(index if k == axis else emit(relax.op.broadcast_to(position, own)))
-    return emit(relax.op.scatter_nd(x, emit(relax.op.stack(points, -1)), rows, reduction))
-
-
-def _scatter_reduce(importer: Any, node: Any) -> Any:
-    args = arguments(importer, node)
-    if args["reduce"] not in _REDUCTIONS or not args["include_self"]:
-        raise NotImplementedError(
-            f"it reduces by {args['reduce']} with include_self={args['include_self']}, expected "
-            f"one of {', '.join(_REDUCTIONS)} with include_self=True"
-        )
-    return _scattered(importer, args, args["src"], _REDUCTIONS[args["reduce"]])
-
-
 CONVERTERS: Mapping[str, Converter] = {
     "index.Tensor": _index, "index_put.default": _index_put,
-    "take.default": _take, "scatter.src": _scatter, "scatter.value": _scatter_value,
-    "scatter_add.default": _scatter_add, "scatter_reduce.two": _scatter_reduce,
+    "take.default": _take,
 }  # fmt: skip

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
+from tvm import relax
+
 #: Converts a node, given the importer; see `program_importer`.
 Converter: TypeAlias = "Callable[[Any, Any], Any]"
 
@@ -33,3 +35,30 @@ def is_symbolic(value: Any) -> bool:
 def positive(axis: int, rank: int) -> int:
     """Return an axis counted from the front."""
     return axis + rank if axis < 0 else axis
+
+
+def tensor(importer: Any, value: Any, dtype: Any) -> Any:
+    """Return a tensor, a number or a size as a tensor of a dtype."""
+    if isinstance(value, (bool, int, float)):
+        return relax.const(value, dtype)
+    if not isinstance(value.ty, relax.TensorType):
+        return importer._prim_value_to_scalar_tensor(value, str(dtype))
+    return value
+
+
+#: Operators along an axis; torch takes a tensor without axes for a vector of one element.
+_ALONG = frozenset(
+    "_softmax _log_softmax cumsum cumprod logcumsumexp cummax cummin flip sort topk kthvalue "
+    "median sum mean prod amax amin max min argmax argmin any var var_mean gather "
+    "index_select".split()
+)
+
+
+def without_axes(node: Any) -> list[Any]:
+    """Return the operands without axes of an operator along an axis."""
+    schema = getattr(node.target, "_schema", None)
+    if schema is None or schema.name.partition("::")[2] not in _ALONG:
+        return []
+    if not any(a.name.startswith("dim") for a in schema.arguments):
+        return []
+    return [a for a in operands(node) if a.meta["val"].ndim == 0]

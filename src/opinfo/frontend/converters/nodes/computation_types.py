@@ -22,10 +22,13 @@ MOVES = frozenset(
     "new_zeros new_ones empty_like pixel_shuffle pixel_unshuffle slice_scatter select_scatter "
     "as_strided contiguous narrow flatten unflatten tile reflection_pad1d reflection_pad2d "
     "reflection_pad3d replication_pad1d replication_pad2d replication_pad3d to type_as "
-    "_assert_tensor_metadata broadcast_to expand_as view_as reshape_as meshgrid diagonal".split()
+    "_assert_tensor_metadata unfold broadcast_to expand_as view_as reshape_as meshgrid "
+    "diagonal".split()
 )
 #: Operators that join tensors: the operands are promoted, nothing is computed.
 JOINS = frozenset({"cat", "concat", "stack", "where", "index_put", "scatter", "masked_fill"})
+#: Operators that TVM cannot compute on truth values, and which do the same on 0 and 1.
+_NUMERIC = frozenset("eq ne lt le gt ge add mul maximum minimum".split())
 #: Products with `out_dtype`; the positions of the operands that are added to them.
 PRODUCTS = {"mm": (), "bmm": (), "matmul": (), "addmm": (0,), "baddbmm": (0,), "linear": (2,),
             "convolution": (2,), "conv1d": (2,), "conv2d": (2,), "conv3d": (2,)}  # fmt: skip
@@ -56,7 +59,10 @@ def _wanted(torch: Any, name: str, node: Any) -> dict[Any, Any]:
         added = [node.args[k] for k in PRODUCTS[name] if k < len(node.args)]
         return {a: computed(torch, a.meta["val"].dtype) for a in added if a is not None}
     if torch.Tag.pointwise in node.target.tags and result is not None:
-        return {a: compared(torch, node) for a in tensors}
+        dtype = compared(torch, node)
+        if dtype == torch.bool and name in _NUMERIC:
+            dtype = torch.uint8
+        return {a: dtype for a in tensors}
     return {a: computed(torch, a.meta["val"].dtype) for a in tensors}
 
 

@@ -43,6 +43,15 @@ def asserted(builder: Any, value: Any, assertions: Sequence[Assertion]) -> Any:
                            primfunc_attrs={"op_pattern": _OPAQUE})  # fmt: skip
 
 
+def assert_none(importer: Any, condition: Any, message: str) -> None:
+    """Assert that no element of a tensor of truth values is true."""
+    emit = importer.block_builder.emit
+    count = emit(relax.op.astype(condition, "uint8"))
+    if count.ty.ndim:
+        count = emit(relax.op.max(count))
+    importer.assertions.append((emit(relax.op.equal(count, relax.const(0, "uint8"))), message))
+
+
 def _body(ins: Sequence[Any], out: Any, messages: Sequence[str]) -> Any:
     from tvm.script.ir_builder import IRBuilder
     from tvm.script.ir_builder import tirx as T

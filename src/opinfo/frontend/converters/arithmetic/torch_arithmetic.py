@@ -9,7 +9,8 @@ from typing import Any
 
 from tvm import relax, tirx
 
-from .arguments import Converter, arguments, positive
+from ...formulas.float_extrema import extremum_of_floats
+from ..nodes.arguments import Converter, arguments, positive, tensor
 
 
 def _scaled(op: Callable[[Any, Any], Any]) -> Converter:
@@ -20,21 +21,13 @@ def _scaled(op: Callable[[Any, Any], Any]) -> Converter:
         left, right, alpha = args["self"], args["other"], args.get("alpha", 1)
         emit = importer.block_builder.emit
         dtype = importer.computed(node)
+        dtype = "uint8" if dtype == "bool" else dtype
         left, right = tensor(importer, left, dtype), tensor(importer, right, dtype)
         if alpha != 1:
             right = emit(relax.op.multiply(right, relax.const(alpha, right.ty.dtype)))
         return emit(op(left, right))
 
     return convert
-
-
-def tensor(importer: Any, value: Any, dtype: Any) -> Any:
-    """Return a tensor, a number or a size as a tensor of a dtype."""
-    if isinstance(value, (bool, int, float)):
-        return relax.const(value, dtype)
-    if not isinstance(value.ty, relax.TensorType):
-        return importer._prim_value_to_scalar_tensor(value, str(dtype))
-    return value
 
 
 def _reversed(importer: Any, node: Any) -> Any:
@@ -58,38 +51,75 @@ def _celu(importer: Any, node: Any) -> Any:
     )
 
 
-def _extreme(op: Callable[..., Any]) -> Converter:
-    """Convert amax and amin."""
+def _extreme(largest: bool) -> Converter:
+    """Convert amax, amin, and max and min of all elements."""
 
     def convert(importer: Any, node: Any) -> Any:
         args = arguments(importer, node)
-        axes = list(args["dim"]) or None
-        return importer.block_builder.emit(op(args["self"], axes, keepdims=args["keepdim"]))
+        x, dims = args["self"], args.get("dim") or []
+        axes = [positive(axis, x.ty.ndim) for axis in dims] or list(range(x.ty.ndim))
+        return _extremum(importer, x, axes, args.get("keepdim", False), largest)
 
     return convert
 
 
-def _extreme_at(op: Callable[..., Any], position: Callable[..., Any]) -> Converter:
+def _extremum(importer: Any, x: Any, axes: list[int], keep: bool, largest: bool) -> Any:
+    """Return the largest or smallest elements; of infinities too, and of truth values."""
+    emit, dtype = importer.block_builder.emit, str(x.ty.dtype)
+    if x.ty.ndim == 0:
+        return x
+    if "float" in dtype:
+        return importer.block_builder.emit_te(extremum_of_floats, x, axes, keep, largest)
+    data = emit(relax.op.astype(x, "uint8")) if dtype == "bool" else x
+    return emit((relax.op.max if largest else relax.op.min)(data, axes, keepdims=keep))
+
+
+def _extreme_at(largest: bool) -> Converter:
     """Convert max.dim and min.dim: the values, and the first position of each."""
 
     def convert(importer: Any, node: Any) -> Any:
         args = arguments(importer, node)
-        emit, x, axis, keep = (
-            importer.block_builder.emit,
-            args["self"],
-            args["dim"],
-            args["keepdim"],
-        )
-        return [emit(op(x, axis, keepdims=keep)), emit(position(x, axis, keepdims=keep))]
+        x, keep = args["self"], args["keepdim"]
+        axes = [positive(args["dim"], x.ty.ndim)]
+        place = _place(importer, x, args["dim"], keep, largest)
+        return [_extremum(importer, x, axes, keep, largest), place]
 
     return convert
 
 
+def _place_of(largest: bool) -> Converter:
+    """Convert argmax and argmin, of an axis or of all elements."""
+
+    def convert(importer: Any, node: Any) -> Any:
+        args = arguments(importer, node)
+        return _place(importer, args["self"], args["dim"], args["keepdim"], largest)
+
+    return convert
+
+
+def _place(importer: Any, x: Any, axis: int | None, keep: bool, largest: bool) -> Any:
+    """Return the first position of the extremum.
+
+    TVM's is -1 where all elements are infinities or the lowest finite number: there, it is that of
+    the first finite element, else 0.
+    """
+    emit = importer.block_builder.emit
+    find = relax.op.argmax if largest else relax.op.argmin
+    x = emit(relax.op.astype(x, "uint8")) if str(x.ty.dtype) == "bool" else x
+    place = emit(find(x, axis, keep))
+    if "float" not in str(x.ty.dtype):
+        return place
+    limit = relax.const(float("-inf" if largest else "inf"), x.ty.dtype)
+    finite = emit(relax.op.astype(emit(relax.op.not_equal(x, limit)), "int32"))
+    first = emit(relax.op.argmax(finite, axis, keep))
+    return emit(relax.op.where(emit(relax.op.less(place, relax.const(0, "int64"))), first, place))
+
+
 def _any(importer: Any, node: Any) -> Any:
-    """Whether an element is not 0: the maximum of truth values as int8."""
+    """Whether an element is not 0: the maximum of truth values as uint8, which is 0 for none."""
     args = arguments(importer, node)
     emit, dim = importer.block_builder.emit, args.get("dim")
-    truth = emit(relax.op.astype(emit(relax.op.astype(args["self"], "bool")), "int8"))
+    truth = emit(relax.op.astype(emit(relax.op.astype(args["self"], "bool")), "uint8"))
     axes = list(dim) if isinstance(dim, (list, tuple)) else dim
     most = emit(relax.op.max(truth, axes, keepdims=args.get("keepdim", False)))
     return emit(relax.op.astype(most, "bool"))
@@ -126,6 +156,13 @@ def _variance(importer: Any, node: Any) -> Any:
     return emit(relax.op.multiply(variance, ratio))
 
 
+def _mean_with_variance(importer: Any, node: Any) -> Any:
+    args = arguments(importer, node)
+    axes = list(args["dim"]) if isinstance(args["dim"], (list, tuple)) else args["dim"]
+    mean = relax.op.mean(args["self"], axes if axes != [] else None, keepdims=args["keepdim"])
+    return [_variance(importer, node), importer.block_builder.emit(mean)]
+
+
 def _cumulative(importer: Any, node: Any) -> Any:
     """Convert cumsum and cumprod, in torch's result type: bool and int32 are summed as int64."""
     args = arguments(importer, node)
@@ -148,24 +185,6 @@ def _clamp(importer: Any, node: Any) -> Any:
     return x
 
 
-def _quotient(importer: Any, node: Any) -> Any:
-    """Convert div with a rounding mode, which keeps integers integers."""
-    args = arguments(importer, node)
-    emit, x, mode = importer.block_builder.emit, args["self"], args["rounding_mode"]
-    y = tensor(importer, args["other"], x.ty.dtype)
-    if mode == "floor":
-        return emit(relax.op.floor_divide(x, y))
-    if mode is None or "int" not in str(x.ty.dtype):
-        exact = emit(relax.op.divide(x, y))
-        return exact if mode is None else emit(relax.op.trunc(exact))
-    floor = emit(relax.op.floor_divide(x, y))
-    rest = relax.op.subtract(x, relax.op.multiply(floor, y))
-    zero = relax.const(0, x.ty.dtype)
-    opposite = relax.op.less(floor, zero)
-    up = relax.op.logical_and(opposite, relax.op.not_equal(rest, zero))
-    return emit(relax.op.add(floor, relax.op.astype(up, str(x.ty.dtype))))
-
-
 def _elu(importer: Any, node: Any) -> Any:
     """``scale * (max(0, x) + alpha * min(0, exp(input_scale * x) - 1))``; selu is one of these."""
     args = arguments(importer, node)
@@ -180,7 +199,7 @@ def _elu(importer: Any, node: Any) -> Any:
     return importer.block_builder.emit(out if args["scale"] == 1 else relax.op.multiply(out, scale))
 
 
-def _random(importer: Any, node: Any) -> Any:
+def refuse_random(importer: Any, node: Any) -> Any:
     raise NotImplementedError("it draws random numbers, which a compiled model cannot; pass them "
                               "to the model as an input")  # fmt: skip
 
@@ -196,16 +215,16 @@ CONVERTERS: Mapping[str, Converter] = {
     "sub.Scalar": _scaled(relax.op.subtract),
     "rsub.Tensor": _reversed, "rsub.Scalar": _reversed,
     "celu.default": _celu,
-    "amax.default": _extreme(relax.op.max), "amin.default": _extreme(relax.op.min),
-    "max.dim": _extreme_at(relax.op.max, relax.op.argmax),
-    "min.dim": _extreme_at(relax.op.min, relax.op.argmin),
+    **{f"{name}.default": _extreme(largest)
+       for name, largest in (("amax", True), ("amin", False), ("max", True), ("min", False))},
+    "max.dim": _extreme_at(True), "min.dim": _extreme_at(False),
+    "argmax.default": _place_of(True), "argmin.default": _place_of(False),
     "any.default": _any, "any.dim": _any, "any.dims": _any,
     "prod.default": _prod, "prod.dim_int": _prod,
-    "var.correction": _variance,
+    "var.correction": _variance, "var_mean.correction": _mean_with_variance,
     "cumsum.default": _cumulative, "cumprod.default": _cumulative,
     "clamp.default": _clamp, "clamp.Tensor": _clamp, "clamp_min.default": _clamp,
     "clamp_max.default": _clamp,
-    "div.Tensor_mode": _quotient, "div.Scalar_mode": _quotient,
     "elu.default": _elu,
-    **dict.fromkeys(_RANDOM, _random),
+    **dict.fromkeys(_RANDOM, refuse_random),
 }  # fmt: skip

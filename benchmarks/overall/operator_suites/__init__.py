@@ -1,0 +1,1 @@
+"""What suites of operator tests share: outcomes, tables, comparisons, workers."""

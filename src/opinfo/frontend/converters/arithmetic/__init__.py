@@ -1,0 +1,1 @@
+"""Arithmetic and reductions, element by element."""

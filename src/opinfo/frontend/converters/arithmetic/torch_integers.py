@@ -1,0 +1,49 @@
+"""Shifts of integers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tvm import relax
+
+from ..nodes.arguments import Converter, arguments, tensor
+
+op = relax.op
+
+
+def _shift(left: bool) -> Converter:
+    """Convert a shift; one by a negative number or by all bits leaves no bits but the sign."""
+
+    def convert(importer: Any, node: Any) -> Any:
+        args = arguments(importer, node)
+        emit, dtype = importer.block_builder.emit, importer.computed(node)
+        if "int" not in dtype:
+            raise NotImplementedError(f"it shifts {dtype}, expected integers; multiply by a power "
+                                      "of 2")  # fmt: skip
+        x, by = (
+            v if str(v.ty.dtype) == dtype else emit(op.astype(v, dtype))
+            for v in (tensor(importer, args[name], dtype) for name in ("self", "other"))
+        )
+        bits = int(dtype.strip("uint"))
+        known = args["other"]
+        if isinstance(known, int) and 0 <= known < bits:
+            return emit(op.left_shift(x, by) if left else op.right_shift(x, by))
+        zero, last = relax.const(0, dtype), relax.const(bits - 1, dtype)
+        outside = emit(op.logical_or(emit(op.less(by, zero)), emit(op.greater(by, last))))
+        by = emit(op.where(outside, last, by))
+        shifted = emit(op.left_shift(x, by) if left else op.right_shift(x, by))
+        if left or dtype.startswith("u"):
+            return emit(op.where(outside, zero, shifted))
+        return shifted
+
+    return convert
+
+
+CONVERTERS: Mapping[str, Converter] = {
+    **{f"{name}.{kind}": _shift(left)
+       for name, left in (("__lshift__", True), ("__rshift__", False))
+       for kind in ("Tensor", "Scalar")},
+    **{f"bitwise_{side}_shift.{kind}": _shift(side == "left")
+       for side in ("left", "right") for kind in ("Tensor", "Tensor_Scalar", "Scalar_Tensor")},
+}  # fmt: skip

@@ -1,0 +1,79 @@
+"""Powers, signs and lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tvm import relax, te, tirx
+
+from ...formulas.integer_powers import integer_powers
+from ..nodes.arguments import Converter, arguments, tensor
+
+op = relax.op
+_ROOTS = {0.5: op.sqrt, -0.5: op.rsqrt}
+_BITS = {"float16": "int16", "float32": "int32", "float64": "int64"}
+
+
+def _power(importer: Any, node: Any) -> Any:
+    """Convert a power; one of integers wraps around, that with 0.5 is a root of infinities too."""
+    args = arguments(importer, node)
+    emit, dtype = importer.block_builder.emit, importer.computed(node)
+    base, by = args["self"], args["exponent"]
+    if isinstance(by, (int, float)):
+        if "float" in dtype and by in _ROOTS:
+            return emit(_ROOTS[by](base))
+        if by >= 0:
+            return importer._pow(node)
+    base, by = tensor(importer, base, dtype), tensor(importer, by, dtype)
+    if "float" in dtype:
+        return emit(op.power(base, by))
+    wide = emit(op.astype(by, "int64"))
+    return emit(integer_powers(importer.block_builder, base, wide, importer._sizes(node)))
+
+
+def _signbit(importer: Any, node: Any) -> Any:
+    return signbit(importer, arguments(importer, node)["self"])
+
+
+def signbit(importer: Any, x: Any) -> Any:
+    """Return whether elements are negative, -0 included: the sign of their bits."""
+    dtype = str(x.ty.dtype)
+    if dtype not in _BITS:
+        return importer.block_builder.emit(op.less(x, relax.const(0, dtype)))
+
+    def compute(data: Any) -> Any:
+        def element(*at: Any) -> Any:
+            return tirx.reinterpret(_BITS[dtype], data(*at)) < 0
+
+        return te.compute(data.shape, element, "signbit")
+
+    return importer.block_builder.emit_te(compute, x)
+
+
+def _copysign(importer: Any, node: Any) -> Any:
+    args = arguments(importer, node)
+    emit, dtype = importer.block_builder.emit, importer.computed(node)
+    size = emit(op.abs(tensor(importer, args["self"], dtype)))
+    negative = signbit(importer, tensor(importer, args["other"], dtype))
+    return emit(op.where(negative, emit(op.negative(size)), size))
+
+
+def _hypot(importer: Any, node: Any) -> Any:
+    """Convert hypot: ``a * sqrt(1 + (b / a)**2)`` for the larger a, which does not overflow."""
+    args = arguments(importer, node)
+    emit, dtype = importer.block_builder.emit, importer.computed(node)
+    sizes = [emit(op.abs(tensor(importer, args[name], dtype))) for name in ("self", "other")]
+    more, less = emit(op.maximum(*sizes)), emit(op.minimum(*sizes))
+    one, none, limit = (relax.const(v, dtype) for v in (1.0, 0.0, float("inf")))
+    plain = emit(op.logical_or(op.equal(more, none), op.equal(more, limit)))
+    share = emit(op.divide(less, emit(op.where(plain, one, more))))
+    factor = emit(op.sqrt(emit(op.add(one, emit(op.multiply(share, share))))))
+    return emit(op.where(plain, more, emit(op.multiply(more, factor))))
+
+
+CONVERTERS: Mapping[str, Converter] = {
+    **{f"pow.{kind}": _power for kind in ("Tensor_Tensor", "Tensor_Scalar", "Scalar")},
+    "signbit.default": _signbit, "hypot.default": _hypot,
+    "copysign.Tensor": _copysign, "copysign.Scalar": _copysign,
+}  # fmt: skip

@@ -1,0 +1,39 @@
+"""The converters of all families, by the names of torch's operators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from . import (
+    complex_pairs,
+    distances,
+    embedding_bags,
+    grouped_products,
+    norms_and_pools,
+    resizing,
+    torch_copies,
+    torch_products,
+    torch_recurrent,
+    torch_slices,
+)
+from .arithmetic import (
+    running_extremes,
+    special_functions,
+    torch_arithmetic,
+    torch_integers,
+    torch_powers,
+    torch_quotients,
+)
+from .indexing import gathering, masks, scattering, searching
+from .nodes import assertions
+from .nodes.arguments import Converter
+
+_FAMILIES = (
+    torch_arithmetic, torch_integers, torch_powers, torch_quotients, running_extremes,
+    special_functions, gathering, scattering, masks, searching, torch_copies, distances,
+    embedding_bags, grouped_products, norms_and_pools, torch_products, torch_slices, resizing,
+    torch_recurrent, assertions, complex_pairs,
+)  # fmt: skip
+CONVERTERS: Mapping[str, Converter] = {
+    name: convert for family in _FAMILIES for name, convert in family.CONVERTERS.items()
+}

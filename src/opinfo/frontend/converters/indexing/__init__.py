@@ -1,0 +1,1 @@
+"""Lookups and updates at indices and masks."""

@@ -1,0 +1,1 @@
+"""Formulas that operators of ONNX and of torch share."""
