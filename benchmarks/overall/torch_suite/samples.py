@@ -12,7 +12,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
-from ..operator_suites.torch_programs import Program, joined, of_sample, part
+from ..operator_suites.exported_programs import Program, joined, of_sample, part
 from .edges import EDGES
 from .edges import program as edge
 

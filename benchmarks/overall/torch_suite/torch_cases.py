@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from ..operator_suites.array_differences import difference, limit
+from ..operator_suites.exported_programs import Program, grown
 from ..operator_suites.outcomes import (
     BAD,
     CRASHED,
@@ -23,7 +24,6 @@ from ..operator_suites.outcomes import (
     WRONG,
     Outcome,
 )  # fmt: skip
-from ..operator_suites.torch_programs import Program, grown
 from .samples import Case
 
 #: Limit on the time of a case, in seconds.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ...operator_suites.torch_programs import Program
+from ...operator_suites.exported_programs import Program
 from . import elements, forms, images, layers, numbers
 from .inputs import Edges
 

@@ -17,7 +17,7 @@ from opinfo.jit.arguments.argument_checks import BoundaryError
 from opinfo.jit.arguments.boundary import Boundary
 from opinfo.jit.arguments.signature import Signature
 
-from .against_runtime import compare, model
+from ..against_runtime import compare, model
 
 pytestmark = pytest.mark.skipif(VERSION < COMPLETE, reason="compiles models")
 

@@ -10,7 +10,7 @@ import tvm
 from torch.nn import functional as F
 from tvm import relax
 
-from .torch_import.test_torch_programs import imported
+from .test_torch_programs import imported
 
 INF = float("inf")
 

@@ -18,7 +18,7 @@ from opinfo.frontend.checks import limits
 from opinfo.frontend.formats import onnx_proto
 from opinfo.frontend.formats.from_onnx import from_model
 
-from .against_runtime import compare, floats, model
+from ..against_runtime import compare, floats, model
 
 X = {"x": ((2, 3), "float32")}
 

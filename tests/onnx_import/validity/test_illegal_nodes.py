@@ -12,7 +12,7 @@ from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
 from opinfo.frontend.checks.error import FrontendError
 from opinfo.frontend.formats.from_onnx import from_model
 
-from .against_runtime import model
+from ..against_runtime import model
 
 pytestmark = pytest.mark.skipif(VERSION < COMPLETE, reason="imports models")
 IMAGE = ((1, 2, 5, 5), "float32")

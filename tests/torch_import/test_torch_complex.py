@@ -9,7 +9,7 @@ import torch
 
 from opinfo.frontend.formats.importer import at_node
 
-from .torch_import.test_torch_programs import check, imported
+from .test_torch_programs import check, imported
 
 DYNAMIC = ({0: torch.export.Dim.DYNAMIC}, None)
 

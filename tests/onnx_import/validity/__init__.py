@@ -1,0 +1,1 @@
+"""The import of ONNX graphs, against ONNX Runtime."""
