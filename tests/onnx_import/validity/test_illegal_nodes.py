@@ -12,7 +12,7 @@ from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
 from opinfo.frontend.checks.error import FrontendError
 from opinfo.frontend.formats.from_onnx import from_model
 
-from ..against_runtime import model
+from ..against_runtime import compare, model
 
 pytestmark = pytest.mark.skipif(VERSION < COMPLETE, reason="imports models")
 IMAGE = ((1, 2, 5, 5), "float32")
@@ -142,3 +142,12 @@ def test_a_scalar_that_is_a_constant_is_legal() -> None:
     proto = model([node("Range", ["a", "s", "c"])], {"x": ((3,), "float32")}, weights=ends)
     proto.graph.node.insert(0, helper.make_node("Size", ["x"], ["s"]))
     from_model(proto, {})
+
+
+@pytest.mark.parametrize("opset", [13, 18])
+def test_empty_scales_of_a_resize_count_as_absent(opset: int) -> None:
+    weights = {"roi": np.zeros(0, "float32"), "scales": np.zeros(0, "float32"),
+               "sizes": np.array([1, 2, 8, 8])}  # fmt: skip
+    resize = node("Resize", ["x", *weights])
+    x = np.arange(50, dtype="float32").reshape(1, 2, 5, 5)
+    compare(model([resize], {"x": IMAGE}, weights=weights, opset=opset), {"x": x})

@@ -57,14 +57,18 @@ def why_illegal(proto: Any, scope: Mapping[str, Any], opset: int) -> str:
 
 
 def _integers(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the inputs that are few integers, as `onnx.TensorProto`."""
+    """Return the inputs that are few integers, or empty, as `onnx.TensorProto`.
+
+    An empty input, such as the scales of a Resize, counts as absent if its data is known.
+    """
     from onnx import numpy_helper
 
     return {
         name: numpy_helper.from_array(np.asarray(value.elements, order="C"), name)
         for name, value in values.items()
         if isinstance(value, TensorValue) and value.is_constant and value.elements is not None
-        and value.elements.dtype.kind == "i" and value.elements.size <= FEW
+        and (value.elements.dtype.kind == "i" or not value.elements.size)
+        and value.elements.size <= FEW
     }  # fmt: skip
 
 
