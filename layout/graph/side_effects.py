@@ -20,6 +20,9 @@ FOREIGN = frozenset(f"relax.{name}" for name in (
 #: Operators with an effect that does not touch tensors.
 READING = frozenset(("relax.print", "relax.assert_op"))
 
+#: TVM's `CallEffectKind` of what reads at most; greater ones write.
+READ_STATE = 2
+
 
 class Effect(IntEnum):
     """What a call may write into."""
@@ -80,8 +83,16 @@ def _calls(func: Any) -> tuple[Effect, list[Any]]:
 def _of_call(call: Any) -> Effect:
     """The effect of a call of anything but a function of the module."""
     name = str(getattr(call.op, "name", ""))
-    if not isinstance(call.op, IrOp) or not name.startswith("relax."):
+    if isinstance(call.op, IrOp) and not name.startswith("relax."):
+        return _of_number(call.op)
+    if not isinstance(call.op, IrOp):
         return Effect.IMPURE
     if name in FOREIGN:
         return Effect.DECLARED_PURE
     return Effect.NONE if call.op.get_attr("FPurity") or name in READING else Effect.IMPURE
+
+
+def _of_number(op: Any) -> Effect:
+    """The effect of an operator on numbers, such as `if_then_else` in a size."""
+    kind = op.get_attr("TCallEffectKind")
+    return Effect.NONE if kind is not None and int(kind) <= READ_STATE else Effect.IMPURE

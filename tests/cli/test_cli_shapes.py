@@ -128,7 +128,7 @@ def test_inspect_runs_nothing_of_a_library(
     subprocess.run(["g++", "-shared", "-fPIC", "-o", library, source], check=True)
     assert run(library, command="inspect") == (2, "")
     said = capfd.readouterr().err
-    assert said.count("\n") == 1 and "without shapes=..., so Session cannot serve it" in said
+    assert said.count("\n") == 1 and "so Session cannot serve it" in said
     assert not ran.exists()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tvm import relax
+from tvm import relax, tirx
 from tvm.script import ir as I
 from tvm.script import relax as R
 from tvm.script import tirx as T
@@ -153,3 +153,15 @@ def test_foreign_code_counts_as_pure_only_as_declared() -> None:
     assert effects.of(declared) == Effect.DECLARED_PURE
     for harmless in (relax.op.print(x, format="{}"), relax.op.permute_dims(x)):
         assert effects.of(harmless) == Effect.NONE
+
+
+def test_numbers_of_sizes_have_no_effect() -> None:
+    """A size that is chosen, as of an optional slice, is a call of an operator of TIR."""
+    n = tirx.Var("n", "int64")
+    x = relax.Var("x", relax.TensorType((n,), "float32"))
+    size = tirx.if_then_else(n > 4, tirx.IntImm("int64", 4), n)
+    bb = relax.BlockBuilder()
+    with bb.function("main", [x]):
+        bb.emit_func_output(bb.emit(relax.op.zeros(relax.ShapeExpr([size]), "float32")))
+    mod = bb.get()
+    assert SideEffects(mod).of_function(mod["main"]) is Effect.NONE
