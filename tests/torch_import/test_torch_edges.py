@@ -219,3 +219,11 @@ def test_repeats_as_often_as_an_axis_is_long() -> None:
 def test_dropout_in_training_is_refused() -> None:
     with pytest.raises(NotImplementedError, match="draws random numbers"):
         imported(lambda x: torch.native_dropout(x, 0.5, True)[0], (torch.randn(3),))
+
+
+def test_scans_keep_nan_once_there_is_one() -> None:
+    nan, rows = float("nan"), ([1.0, 3.0], [3.0, 1.0])
+    x = torch.tensor([[a, nan, b, nan, 0.0] for a, b in rows] + [[nan, INF, -INF, 0.0, nan]])
+    agrees(lambda x: (*x.cummax(1), *x.cummin(1), x.logcumsumexp(1)), (x,))
+    infinite = torch.tensor([-INF, -INF, 0.0, INF, INF, -INF, nan, INF])
+    agrees(lambda x: (x.logcumsumexp(0),), (infinite,))
