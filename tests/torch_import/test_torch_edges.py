@@ -227,3 +227,11 @@ def test_scans_keep_nan_once_there_is_one() -> None:
     agrees(lambda x: (*x.cummax(1), *x.cummin(1), x.logcumsumexp(1)), (x,))
     infinite = torch.tensor([-INF, -INF, 0.0, INF, INF, -INF, nan, INF])
     agrees(lambda x: (x.logcumsumexp(0),), (infinite,))
+
+
+def test_positions_of_integers_that_are_all_the_least() -> None:
+    agrees(lambda x, truth, least, most: (
+        x.argmax(1), x.argmax(), *truth.max(1), *truth.min(1), least.argmax(0), *least.max(0),
+        most.argmin(0), *most.min(0), least.argmin(0)),
+        (torch.zeros(2, 4, dtype=torch.uint8), torch.zeros(2, 4, dtype=torch.bool),
+         torch.full((3,), -(2**63)), torch.full((3,), 2**63 - 1)))  # fmt: skip
