@@ -235,3 +235,14 @@ def test_positions_of_integers_that_are_all_the_least() -> None:
         most.argmin(0), *most.min(0), least.argmin(0)),
         (torch.zeros(2, 4, dtype=torch.uint8), torch.zeros(2, 4, dtype=torch.bool),
          torch.full((3,), -(2**63)), torch.full((3,), 2**63 - 1)))  # fmt: skip
+
+
+def test_operators_of_others_are_not_run_at_import() -> None:
+    with torch.library._scoped_library("opinfo_edges", "FRAGMENT") as library:
+        library.define("count(int n, *, Device? device=None) -> Tensor")
+        library.impl("count", lambda n, device=None: torch.ones(n), "CompositeExplicitAutograd")
+        library.impl("count", lambda n, device=None: torch.empty(n, device="meta"), "Meta")
+        with pytest.raises(
+            NotImplementedError, match=r"count\.default.*no lowering.*compute it by"
+        ):
+            imported(lambda x: x + torch.ops.opinfo_edges.count(2), (torch.randn(2),))

@@ -115,11 +115,15 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
             return tvm.runtime.from_dlpack(own)
 
     def _check_unsupported_func_type(self, nodes: Any) -> None:
-        """Refuse operators without a converter; sizes and what reads no tensors need none."""
+        """Refuse operators without a converter; sizes and what reads no tensors need none.
+
+        An operator outside of torch may return another value at each call, so it needs one.
+        """
         for node in nodes:
             if node.op != "call_function" or node.target.__name__ in self.convert_map:
                 continue
-            if is_symbolic(node.meta.get("val")) or not node.all_input_nodes:
+            native = getattr(node.target, "namespace", "") in ("aten", "prims")
+            if is_symbolic(node.meta.get("val")) or (native and not node.all_input_nodes):
                 self.convert_map.setdefault(
                     node.target.__name__, lambda node: self._checked(self._without_operands, node)
                 )
