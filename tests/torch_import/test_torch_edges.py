@@ -246,3 +246,16 @@ def test_operators_of_others_are_not_run_at_import() -> None:
             NotImplementedError, match=r"count\.default.*no lowering.*compute it by"
         ):
             imported(lambda x: x + torch.ops.opinfo_edges.count(2), (torch.randn(2),))
+
+
+def test_positions_of_floats_are_read_from_floats() -> None:
+    found: list[str] = []
+
+    def note(e: Any) -> None:
+        if isinstance(e, relax.Call) and getattr(e.op, "name", "") in ("relax.argmax",
+                                                                       "relax.argmin"):  # fmt: skip
+            found.append(str(e.args[0].ty.dtype))
+
+    mod = imported(lambda x: (x.argmax(1), x.argmin(1)), (torch.randn(2, 3),))
+    relax.analysis.post_order_visit(mod["main"], note)
+    assert found == ["float32"] * 4

@@ -110,7 +110,7 @@ def _place(importer: Any, x: Any, axis: int | None, keep: bool, largest: bool) -
     if "float" not in str(x.ty.dtype):
         return emit(relax.op.maximum(place, relax.const(0, "int64")))
     limit = relax.const(float("-inf" if largest else "inf"), x.ty.dtype)
-    finite = emit(relax.op.astype(emit(relax.op.not_equal(x, limit)), "int32"))
+    finite = emit(relax.op.astype(emit(relax.op.not_equal(x, limit)), "float32"))
     first = emit(relax.op.argmax(finite, axis, keep))
     return emit(relax.op.where(emit(relax.op.less(place, relax.const(0, "int64"))), first, place))
 
