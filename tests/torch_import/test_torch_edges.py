@@ -259,3 +259,21 @@ def test_positions_of_floats_are_read_from_floats() -> None:
     mod = imported(lambda x: (x.argmax(1), x.argmin(1)), (torch.randn(2, 3),))
     relax.analysis.post_order_visit(mod["main"], note)
     assert found == ["float32"] * 4
+
+
+def test_a_divisor_that_is_constant_needs_no_assertion() -> None:
+    three = torch.tensor([3, 2, -5])
+    functions = (
+        lambda x: x // torch.tensor(3), lambda x: x % torch.full((3,), 2),
+        lambda x: x // three.clone().detach(), lambda x: x % three.to(torch.int64, copy=True),
+    )  # fmt: skip
+    for function in functions:
+        assert "assert" not in imported(function, (torch.tensor([7, -7, 0]),)).script()
+        agrees(lambda x, f=function: (f(x),), (torch.tensor([7, -7, 0]),))
+    for function in (lambda x: x // torch.tensor(0), lambda x: x % torch.full((3,), 0),
+                     lambda x: x // torch.tensor(0.5).long()):  # fmt: skip
+        with pytest.raises(Exception, match="an integer is divided by 0"):
+            machine(function, (torch.tensor([7, -7, 0]),))(torch.tensor([7, -7, 0]))
+    small = torch.tensor([7], dtype=torch.int8)
+    with pytest.raises(Exception, match="an integer is divided by 0"):
+        machine(lambda x: x // torch.full((), 256), (small,))(small)

@@ -23,7 +23,7 @@ from .indexing.choices import chosen
 from .nodes import assertions
 from .nodes.arguments import is_symbolic, without_axes
 from .nodes.computation_types import compared, computed, operand_types
-from .nodes.constants import evaluated, without_data
+from .nodes.constants import constant, evaluated, without_data
 from .sizes.derived_sizes import bind_derived, with_variables
 from .sizes.program_sizes import expression, real
 from .sizes.size_checks import emit_check
@@ -248,8 +248,8 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
         return self._prim_value_to_scalar_tensor(size, dtype)
 
     def constant(self, node: fx.Node) -> torch.Tensor | None:
-        """Return the value of a node that becomes a constant, and None for other nodes."""
-        return self._constants.get(node.name) if node.op == "placeholder" else None
+        """Return the value of a node that becomes a constant, or a copy of one; else None."""
+        return constant(self._constants, node)
 
     def _reshape(self, node: fx.Node) -> Any:
         """Convert a view; TVM's method compares extents by ``==``, which fails for expressions."""
