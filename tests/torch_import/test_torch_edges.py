@@ -277,3 +277,9 @@ def test_a_divisor_that_is_constant_needs_no_assertion() -> None:
     small = torch.tensor([7], dtype=torch.int8)
     with pytest.raises(Exception, match="an integer is divided by 0"):
         machine(lambda x: x // torch.full((), 256), (small,))(small)
+
+
+@pytest.mark.parametrize("name", ["erfc", "erfinv"])
+def test_special_functions_of_float64_are_refused(name: str) -> None:
+    with pytest.raises(NotImplementedError, match=rf"{name}.*float64.*cast.*float32"):
+        imported(lambda x: getattr(torch, name)(x), (torch.rand(3).double(),))
