@@ -283,3 +283,10 @@ def test_a_divisor_that_is_constant_needs_no_assertion() -> None:
 def test_special_functions_of_float64_are_refused(name: str) -> None:
     with pytest.raises(NotImplementedError, match=rf"{name}.*float64.*cast.*float32"):
         imported(lambda x: getattr(torch, name)(x), (torch.rand(3).double(),))
+
+
+def test_a_hypotenuse_of_an_infinity_is_one() -> None:
+    nan = float("nan")
+    x = torch.tensor([INF, nan, -INF, nan, nan, 0.0, INF, 1.0])
+    y = torch.tensor([nan, -INF, nan, 1.0, nan, 0.0, -INF, nan])
+    agrees(lambda x, y: (torch.hypot(x, y),), (x, y))
