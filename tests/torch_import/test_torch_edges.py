@@ -219,3 +219,74 @@ def test_repeats_as_often_as_an_axis_is_long() -> None:
 def test_dropout_in_training_is_refused() -> None:
     with pytest.raises(NotImplementedError, match="draws random numbers"):
         imported(lambda x: torch.native_dropout(x, 0.5, True)[0], (torch.randn(3),))
+
+
+def test_scans_keep_nan_once_there_is_one() -> None:
+    nan, rows = float("nan"), ([1.0, 3.0], [3.0, 1.0])
+    x = torch.tensor([[a, nan, b, nan, 0.0] for a, b in rows] + [[nan, INF, -INF, 0.0, nan]])
+    agrees(lambda x: (*x.cummax(1), *x.cummin(1), x.logcumsumexp(1)), (x,))
+    infinite = torch.tensor([-INF, -INF, 0.0, INF, INF, -INF, nan, INF])
+    agrees(lambda x: (x.logcumsumexp(0),), (infinite,))
+
+
+def test_positions_of_integers_that_are_all_the_least() -> None:
+    agrees(lambda x, truth, least, most: (
+        x.argmax(1), x.argmax(), *truth.max(1), *truth.min(1), least.argmax(0), *least.max(0),
+        most.argmin(0), *most.min(0), least.argmin(0)),
+        (torch.zeros(2, 4, dtype=torch.uint8), torch.zeros(2, 4, dtype=torch.bool),
+         torch.full((3,), -(2**63)), torch.full((3,), 2**63 - 1)))  # fmt: skip
+
+
+def test_operators_of_others_are_not_run_at_import() -> None:
+    with torch.library._scoped_library("opinfo_edges", "FRAGMENT") as library:
+        library.define("count(int n, *, Device? device=None) -> Tensor")
+        library.impl("count", lambda n, device=None: torch.ones(n), "CompositeExplicitAutograd")
+        library.impl("count", lambda n, device=None: torch.empty(n, device="meta"), "Meta")
+        with pytest.raises(
+            NotImplementedError, match=r"count\.default.*no lowering.*compute it by"
+        ):
+            imported(lambda x: x + torch.ops.opinfo_edges.count(2), (torch.randn(2),))
+
+
+def test_positions_of_floats_are_read_from_floats() -> None:
+    found: list[str] = []
+
+    def note(e: Any) -> None:
+        if isinstance(e, relax.Call) and getattr(e.op, "name", "") in ("relax.argmax",
+                                                                       "relax.argmin"):  # fmt: skip
+            found.append(str(e.args[0].ty.dtype))
+
+    mod = imported(lambda x: (x.argmax(1), x.argmin(1)), (torch.randn(2, 3),))
+    relax.analysis.post_order_visit(mod["main"], note)
+    assert found == ["float32"] * 4
+
+
+def test_a_divisor_that_is_constant_needs_no_assertion() -> None:
+    three = torch.tensor([3, 2, -5])
+    functions = (
+        lambda x: x // torch.tensor(3), lambda x: x % torch.full((3,), 2),
+        lambda x: x // three.clone().detach(), lambda x: x % three.to(torch.int64, copy=True),
+    )  # fmt: skip
+    for function in functions:
+        assert "assert" not in imported(function, (torch.tensor([7, -7, 0]),)).script()
+        agrees(lambda x, f=function: (f(x),), (torch.tensor([7, -7, 0]),))
+    for function in (lambda x: x // torch.tensor(0), lambda x: x % torch.full((3,), 0),
+                     lambda x: x // torch.tensor(0.5).long()):  # fmt: skip
+        with pytest.raises(Exception, match="an integer is divided by 0"):
+            machine(function, (torch.tensor([7, -7, 0]),))(torch.tensor([7, -7, 0]))
+    small = torch.tensor([7], dtype=torch.int8)
+    with pytest.raises(Exception, match="an integer is divided by 0"):
+        machine(lambda x: x // torch.full((), 256), (small,))(small)
+
+
+@pytest.mark.parametrize("name", ["erfc", "erfinv"])
+def test_special_functions_of_float64_are_refused(name: str) -> None:
+    with pytest.raises(NotImplementedError, match=rf"{name}.*float64.*cast.*float32"):
+        imported(lambda x: getattr(torch, name)(x), (torch.rand(3).double(),))
+
+
+def test_a_hypotenuse_of_an_infinity_is_one() -> None:
+    nan = float("nan")
+    x = torch.tensor([INF, nan, -INF, nan, nan, 0.0, INF, 1.0])
+    y = torch.tensor([nan, -INF, nan, 1.0, nan, 0.0, -INF, nan])
+    agrees(lambda x, y: (torch.hypot(x, y),), (x, y))

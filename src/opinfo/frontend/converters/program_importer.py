@@ -23,7 +23,7 @@ from .indexing.choices import chosen
 from .nodes import assertions
 from .nodes.arguments import is_symbolic, without_axes
 from .nodes.computation_types import compared, computed, operand_types
-from .nodes.constants import evaluated, without_data
+from .nodes.constants import constant, evaluated, without_data
 from .sizes.derived_sizes import bind_derived, with_variables
 from .sizes.program_sizes import expression, real
 from .sizes.size_checks import emit_check
@@ -115,11 +115,15 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
             return tvm.runtime.from_dlpack(own)
 
     def _check_unsupported_func_type(self, nodes: Any) -> None:
-        """Refuse operators without a converter; sizes and what reads no tensors need none."""
+        """Refuse operators without a converter; sizes and what reads no tensors need none.
+
+        An operator outside of torch may return another value at each call, so it needs one.
+        """
         for node in nodes:
             if node.op != "call_function" or node.target.__name__ in self.convert_map:
                 continue
-            if is_symbolic(node.meta.get("val")) or not node.all_input_nodes:
+            native = getattr(node.target, "namespace", "") in ("aten", "prims")
+            if is_symbolic(node.meta.get("val")) or (native and not node.all_input_nodes):
                 self.convert_map.setdefault(
                     node.target.__name__, lambda node: self._checked(self._without_operands, node)
                 )
@@ -244,8 +248,8 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
         return self._prim_value_to_scalar_tensor(size, dtype)
 
     def constant(self, node: fx.Node) -> torch.Tensor | None:
-        """Return the value of a node that becomes a constant, and None for other nodes."""
-        return self._constants.get(node.name) if node.op == "placeholder" else None
+        """Return the value of a node that becomes a constant, or a copy of one; else None."""
+        return constant(self._constants, node)
 
     def _reshape(self, node: fx.Node) -> Any:
         """Convert a view; TVM's method compares extents by ``==``, which fails for expressions."""

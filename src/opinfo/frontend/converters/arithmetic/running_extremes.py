@@ -49,6 +49,11 @@ def _scan(importer: Any, x: Any, axis: int, step: Step, dtypes: Sequence[str]) -
     return [emit(op.reshape(part, shape)) for part in parts]
 
 
+def _is_nan(x: Any) -> Any:
+    """Return whether an element is NaN; TVM takes ``x != x`` for false, and has no bfloat16."""
+    return tirx.isnan(x.astype("float32") if str(x.ty.dtype) == "bfloat16" else x)
+
+
 def _extreme(largest: bool) -> Converter:
     """Convert cummax and cummin: the last of equal elements, and NaN once there is one."""
 
@@ -56,7 +61,7 @@ def _extreme(largest: bool) -> Converter:
         values, places = outs
         x, former = data[here], values[before]
         beyond = x >= former if largest else x <= former
-        takes = tirx.any(k == 0, x != x, tirx.all(former == former, beyond))
+        takes = tirx.any(k == 0, _is_nan(x), tirx.all(tirx.Not(_is_nan(former)), beyond))
         places[here] = tirx.if_then_else(takes, k, places[before])
         values[here] = tirx.if_then_else(takes, x, former)
 
@@ -79,7 +84,9 @@ def _logcumsumexp(importer: Any, node: Any) -> Any:
         more, less = tirx.max(former, x), tirx.min(former, x)
         total = more + tirx.log(tirx.exp(less - more) + tirx.const(1.0, more.ty.dtype))
         alone = tirx.all(more == less, tirx.isinf(more))
-        outs[0][here] = tirx.if_then_else(k == 0, x, tirx.if_then_else(alone, x, total))
+        total = tirx.if_then_else(alone, x, total)
+        total = tirx.if_then_else(tirx.any(_is_nan(x), _is_nan(former)), former + x, total)
+        outs[0][here] = tirx.if_then_else(k == 0, x, total)
 
     x = args["self"]
     return _scan(importer, x, args["dim"], step, [str(x.ty.dtype)])[0]

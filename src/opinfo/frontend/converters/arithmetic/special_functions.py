@@ -23,6 +23,21 @@ _TAIL = (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573
          -0.0076224613, 0.00943887047, 1.00167406, 2.83297682)  # fmt: skip
 
 
+def _single(function: Callable[[Callable[..., Any], Any], Any]) -> Converter:
+    """Convert by an approximation whose error is that of float32."""
+    convert = _unary(function)
+
+    def checked(importer: Any, node: Any) -> Any:
+        if importer.computed(node) == "float64":
+            raise NotImplementedError(
+                f"{node.target.__name__} is approximated to the precision of float32, and its "
+                "operand is float64; cast the operand to float32"
+            )
+        return convert(importer, node)
+
+    return checked
+
+
 def _unary(function: Callable[[Callable[..., Any], Any], Any]) -> Converter:
     def convert(importer: Any, node: Any) -> Any:
         x = tensor(importer, arguments(importer, node)["self"], importer.computed(node))
@@ -77,7 +92,7 @@ def _without_nan(extreme: Callable[[Any, Any], Any]) -> Converter:
 
 
 CONVERTERS: Mapping[str, Converter] = {
-    "erfc.default": _unary(_erfc), "erfinv.default": _unary(_erfinv),
+    "erfc.default": _single(_erfc), "erfinv.default": _single(_erfinv),
     "exp2.default": _unary(_exp2),
     "fmax.default": _without_nan(op.maximum), "fmin.default": _without_nan(op.minimum),
 }  # fmt: skip

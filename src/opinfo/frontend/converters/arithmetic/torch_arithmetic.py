@@ -100,17 +100,17 @@ def _place_of(largest: bool) -> Converter:
 def _place(importer: Any, x: Any, axis: int | None, keep: bool, largest: bool) -> Any:
     """Return the first position of the extremum.
 
-    TVM's is -1 where all elements are infinities or the lowest finite number: there, it is that of
-    the first finite element, else 0.
+    TVM's is -1 where no element is beyond the finite number from which it starts: all integers are
+    equal there, and it is 0; of real numbers, it is that of the first that is no limit, else 0.
     """
     emit = importer.block_builder.emit
     find = relax.op.argmax if largest else relax.op.argmin
     x = emit(relax.op.astype(x, "uint8")) if str(x.ty.dtype) == "bool" else x
     place = emit(find(x, axis, keep))
     if "float" not in str(x.ty.dtype):
-        return place
+        return emit(relax.op.maximum(place, relax.const(0, "int64")))
     limit = relax.const(float("-inf" if largest else "inf"), x.ty.dtype)
-    finite = emit(relax.op.astype(emit(relax.op.not_equal(x, limit)), "int32"))
+    finite = emit(relax.op.astype(emit(relax.op.not_equal(x, limit)), "float32"))
     first = emit(relax.op.argmax(finite, axis, keep))
     return emit(relax.op.where(emit(relax.op.less(place, relax.const(0, "int64"))), first, place))
 

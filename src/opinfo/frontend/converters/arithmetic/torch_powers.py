@@ -60,7 +60,10 @@ def _copysign(importer: Any, node: Any) -> Any:
 
 
 def _hypot(importer: Any, node: Any) -> Any:
-    """Convert hypot: ``a * sqrt(1 + (b / a)**2)`` for the larger a, which does not overflow."""
+    """Convert hypot: ``a * sqrt(1 + (b / a)**2)`` for the larger a, which does not overflow.
+
+    It is infinite if an operand is, even beside NaN.
+    """
     args = arguments(importer, node)
     emit, dtype = importer.block_builder.emit, importer.computed(node)
     sizes = [emit(op.abs(tensor(importer, args[name], dtype))) for name in ("self", "other")]
@@ -69,7 +72,11 @@ def _hypot(importer: Any, node: Any) -> Any:
     plain = emit(op.logical_or(op.equal(more, none), op.equal(more, limit)))
     share = emit(op.divide(less, emit(op.where(plain, one, more))))
     factor = emit(op.sqrt(emit(op.add(one, emit(op.multiply(share, share))))))
-    return emit(op.where(plain, more, emit(op.multiply(more, factor))))
+    length = emit(op.where(plain, more, emit(op.multiply(more, factor))))
+    total = emit(op.add(*sizes))  # NaN if an operand is; TVM's maximum may drop it
+    length = emit(op.where(emit(op.isnan(total)), total, length))
+    infinite = emit(op.logical_or(*(emit(op.equal(size, limit)) for size in sizes)))
+    return emit(op.where(infinite, limit, length))
 
 
 CONVERTERS: Mapping[str, Converter] = {

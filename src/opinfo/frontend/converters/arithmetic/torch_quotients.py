@@ -59,12 +59,12 @@ def _divisor(importer: Any, node: Any, y: Any) -> tuple[Any, Any]:
     zero, one, minus = (relax.const(v, y.ty.dtype) for v in (0, 1, -1 if _signed(y) else 1))
     if known is None and _is_positive(given.meta["val"]):
         return y, None
-    values = [known] if isinstance(known, (int, float)) else known
-    if values is None or any(v == 0 for v in _flat(values)):
+    values = None if known is None else _elements(known, str(y.ty.dtype))
+    if values is None or 0 in values:
         is_zero = emit(op.equal(y, zero))
         assert_none(importer, is_zero, "an integer is divided by 0")
         y = emit(op.where(is_zero, one, y))
-    if not _signed(y) or (values is not None and all(v != -1 for v in _flat(values))):
+    if not _signed(y) or (values is not None and -1 not in values):
         return y, None
     is_minus = emit(op.equal(y, minus))
     return emit(op.where(is_minus, one, y)), is_minus
@@ -75,8 +75,9 @@ def _is_positive(value: Any) -> bool:
     return isinstance(value, torch.SymInt) and bool(statically_known_true(value > 0))
 
 
-def _flat(values: Any) -> list[Any]:
-    return values if isinstance(values, list) else values.reshape(-1).tolist()
+def _elements(known: Any, dtype: str) -> set[Any]:
+    """Return the elements of a divisor in the dtype of the quotient, in which 256 may be 0."""
+    return set(torch.as_tensor(known).to(getattr(torch, dtype)).reshape(-1).tolist())
 
 
 def _signed(x: Any) -> bool:

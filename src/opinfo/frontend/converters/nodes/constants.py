@@ -6,6 +6,7 @@ A loop over no elements leaves its sum unwritten, so reductions of empty tensors
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -13,6 +14,26 @@ from torch.utils import _pytree as pytree
 from tvm import relax
 
 from .arguments import operands
+
+#: Operators that return the elements of their operand; `_to_copy` may change their dtype.
+_COPIES = frozenset(f"{name}.default" for name in (
+    "clone", "alias", "detach", "lift_fresh_copy", "_to_copy"))  # fmt: skip
+
+
+def constant(values: Mapping[str, torch.Tensor], node: Any) -> torch.Tensor | None:
+    """Return the elements of a node that are known: of a parameter, of a copy, and of `full`."""
+    if node.op == "placeholder":
+        return values.get(node.name)
+    if node.op != "call_function":
+        return None
+    name, result = node.target.__name__, node.meta.get("val")
+    if name in _COPIES and result.dtype == node.args[0].meta["val"].dtype:
+        return constant(values, node.args[0])
+    if name != "full.default" or not isinstance(node.args[1], (bool, int, float)):
+        return None
+    static = all(isinstance(size, int) for size in result.shape)
+    number = torch.full((), node.args[1], dtype=result.dtype)
+    return number.expand(result.shape) if static else None
 
 
 def without_data(importer: Any, node: Any, declared: Any) -> Any:
