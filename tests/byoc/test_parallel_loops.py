@@ -94,6 +94,82 @@ def test_other_loops_stay_serial(rows: int, columns: int, kind: str) -> None:
     tvm.ir.assert_structural_equal(parallel_loops(mod, 2), mod)
 
 
+LONG = 8 * FEWEST
+
+
+@T.prim_func(s_tir=True)
+def scattered(
+    x: T.Buffer((LONG,), "float32"), idx: T.Buffer((LONG,), "int32"),
+    out: T.Buffer((LONG,), "float32"),
+) -> None:  # fmt: skip
+    for i in range(LONG):
+        with T.sblock("out"):
+            vi = T.axis.spatial(LONG, i)
+            out[idx[vi]] = x[vi]
+
+
+@T.prim_func(s_tir=True)
+def wrapped(x: T.Buffer((LONG,), "float32"), out: T.Buffer((256,), "float32")) -> None:
+    for i in range(LONG):
+        with T.sblock("out"):
+            vi = T.axis.spatial(LONG, i)
+            out[vi % 256] = x[vi]
+
+
+@T.prim_func(s_tir=True)
+def mirrored(x: T.Buffer((512, 512), "float32"), out: T.Buffer((512, 512), "float32")) -> None:
+    for i, j in T.grid(512, 512):
+        with T.sblock("out"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            out[vi, vj] = x[vi, vj]
+            out[vj, vi] = x[vi, vj]
+
+
+@T.prim_func(s_tir=True)
+def two_blocks(
+    x: T.Buffer((LONG,), "float32"), y: T.Buffer((LONG,), "float32"),
+    out: T.Buffer((256,), "float32"),
+) -> None:  # fmt: skip
+    for i in range(LONG):
+        with T.sblock("y"):
+            vi = T.axis.spatial(LONG, i)
+            y[vi] = x[vi]
+        with T.sblock("out"):
+            vi = T.axis.spatial(LONG, i)
+            out[vi % 256] = x[vi]
+
+
+@T.prim_func(s_tir=True)
+def own_parallel(x: T.Buffer((64, 1024), "float32"), y: T.Buffer((64, 1024), "float32")) -> None:
+    for i in range(64):
+        for j in T.parallel(1024):
+            with T.sblock("y"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                y[vi, vj] = x[vi, vj] + T.float32(1)
+
+
+@T.prim_func(s_tir=True)
+def own_vectors(x: T.Buffer((8192, 8), "float32"), y: T.Buffer((8192, 8), "float32")) -> None:
+    for i in range(8192):
+        for j in T.vectorized(8):
+            with T.sblock("y"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                y[vi, vj] = x[vi, vj] + T.float32(1)
+
+
+@pytest.mark.parametrize("func", [scattered, wrapped, mirrored, two_blocks])
+def test_loops_that_write_an_element_several_times_stay_serial(func: Any) -> None:
+    """The last iteration must win, as TVM's own code lets it."""
+    mod = tvm.IRModule({"main": func})
+    tvm.ir.assert_structural_equal(parallel_loops(mod, 2), mod)
+
+
+@pytest.mark.parametrize("func", [own_parallel, own_vectors])
+def test_functions_that_have_a_schedule_keep_it(func: Any) -> None:
+    mod = tvm.IRModule({"main": func})
+    tvm.ir.assert_structural_equal(parallel_loops(mod, 2), mod)
+
+
 #: A library with oneDNN's threads: its outputs, and the threads that calls have added.
 RUN = """
 import os
