@@ -24,7 +24,7 @@ from tvm import s_tir, tirx
 from tvm.s_tir import ScheduleError
 
 from ...analysis.blocks.tir import static
-from ...analysis.support.tvm_compat import SBlockRealize
+from ...analysis.support.tvm_compat import SBlock, SBlockRealize
 from .start_reductions import spatial_loops
 
 #: TVM's attribute of PrimFuncs that were scheduled.
@@ -33,6 +33,8 @@ SCHEDULED = "tirx.is_scheduled"
 SERIAL = 0
 #: TVM's attributes of code that runs once in each of several threads.
 THREADS = ("thread_extent", "virtual_thread")
+#: TVM's attribute of loops after which the threads of a parallel loop wait for each other.
+BARRIER = "pragma_parallel_barrier_when_finish"
 #: The fewest iterations that are worth it: dividing a loop takes as long as some thousands.
 FEWEST = 1 << 15
 #: Iterations of a divided loop for each thread, so that all end at about the same time.
@@ -51,6 +53,23 @@ def parallel_loops(mod: Any, cores: int) -> Any:
         if isinstance(func, tirx.PrimFunc) and (other := _divided(func, cores)) is not None:
             out.update_func(gvar, other)
     return out
+
+
+def has_barriers(mod: Any) -> bool:
+    """Whether parallel loops of the module wait for each other's threads."""
+    marks: list[bool] = []
+
+    def annotated(part: Any) -> None:
+        marks.append(BARRIER in part.annotations)
+
+    def attribute(part: Any) -> None:
+        marks.append(str(part.attr_key) == BARRIER)
+
+    parts = [(tirx.For, annotated), (SBlock, annotated), (tirx.AttrStmt, attribute)]
+    for func in mod.functions.values():
+        if isinstance(func, tirx.PrimFunc):
+            tvm_ffi.structural_walk(func.body, parts)
+    return any(marks)
 
 
 def _divided(func: Any, cores: int) -> Any | None:
