@@ -170,6 +170,8 @@ def test_functions_that_have_a_schedule_keep_it(func: Any) -> None:
     tvm.ir.assert_structural_equal(parallel_loops(mod, 2), mod)
 
 
+#: OpenBLAS, which numpy has, ends its threads when a process is forked.
+THREADS = {"OMP_NUM_THREADS": "2", "TVM_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "1"}
 #: A library with oneDNN's threads: its outputs, and the threads that calls have added.
 RUN = """
 import os
@@ -206,7 +208,7 @@ for backends in (["tvm"], ["onednn", "tvm"]):
 
 def test_loops_of_a_library_run_on_the_threads_that_it_has(tmp_path: Path) -> None:
     """TVM starts no pool of its own; without a team of GNU OpenMP, no loop is divided."""
-    variables = {**os.environ, "OMP_NUM_THREADS": "2", "TVM_NUM_THREADS": "2"}
+    variables = {**os.environ, **THREADS}
     done = subprocess.run([sys.executable, "-c", RUN], env=variables, cwd=tmp_path,
                           capture_output=True, text=True, timeout=300)  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
@@ -297,7 +299,7 @@ def test_functions_beside_other_code(
 ) -> None:
     file = tmp_path / "beside.py"  # TVM reads the source of PrimFuncs
     file.write_text(BESIDE, encoding="utf-8")
-    variables = {**os.environ, "OMP_NUM_THREADS": "2", "TVM_NUM_THREADS": "2"}
+    variables = {**os.environ, **THREADS}
     done = subprocess.run([sys.executable, str(file), func, *backends], env=variables,
                           cwd=tmp_path, capture_output=True, text=True, timeout=300)  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
