@@ -13,6 +13,7 @@ from tvm import relax
 from ...analysis.support.files.replacing import replacing
 from ...analysis.support.progress import stage
 from ..backend.region import Region
+from ..backends.common.region_source import TEAM
 from ..codegen.embedding.embedded import embedded
 from ..codegen.executable import executable
 from ..codegen.export import export_library
@@ -24,7 +25,7 @@ from ..codegen.loading.load_checked import check_opens, load_checked
 from ..codegen.own_arguments import with_own_arguments
 from ..dispatching.dispatched import Dispatched
 from ..prepare.fuse import fuse
-from ..prepare.parallel_loops import parallel_loops
+from ..prepare.parallel_loops import has_barriers, parallel_loops
 from ..prepare.split_branches import split_branches
 from ..prepare.start_reductions import start_reductions
 from .llvm_level import at_level
@@ -59,7 +60,7 @@ def build_library(
     else:
         apart = embedded(result.module)
         split = split_branches(start_reductions(fuse(apart.module)))
-        divided, more = _with_threads(split, target)
+        divided, more = _with_threads(split, target, result.options)
         program = executable(with_own_arguments(divided), at_level(split, target))
         data, options = apart.data, options + more
     stage("linking")
@@ -77,10 +78,14 @@ def build_library(
         relax.VirtualMachine(tvm.runtime.load_module(str(library)), device)
 
 
-def _with_threads(mod: Any, target: Any) -> tuple[Any, tuple[str, ...]]:
-    """The module with long loops divided among the target's cores, and what to link it with."""
+def _with_threads(mod: Any, target: Any, options: Sequence[str]) -> tuple[Any, tuple[str, ...]]:
+    """The module with long loops divided among the target's cores, and what to link it with.
+
+    Without a team of other code, or with barriers, TVM's pool runs the parallel loops that it has.
+    """
     cores = int(read_target(target).attrs.get("num-cores") or 1)
-    launch = parallel_launch() if cores > 1 else None
+    team = cores > 1 and TEAM in options and not has_barriers(mod)
+    launch = parallel_launch() if team else None
     return (mod, ()) if launch is None else (parallel_loops(mod, cores), (launch,))
 
 

@@ -1,13 +1,14 @@
-// What runs the parallel loops of TVM's code: the threads of GNU OpenMP, where the library has them.
-// TVM's own pool would be one more, whose threads spin on the cores that the others need. It follows
-// common/threads.hpp.
+// What runs the parallel loops of TVM's code in libraries whose other code runs on the threads of GNU
+// OpenMP: the same threads. TVM's own pool would be one more, whose threads spin on the cores that
+// the others need. It follows common/threads.hpp.
 #include <cstdint>
 
-extern "C" void TVMFFIErrorSetRaisedFromCStr(const char* kind, const char* message);
-
-// Defined where other code of the library uses GNU OpenMP; the process may have it for others.
+// As in tvm/ffi/c_api.h. Each thread has its own raised error.
 extern "C" {
-extern char opinfo_has_team __attribute__((weak));
+void TVMFFIErrorMoveFromRaised(void** error);
+void TVMFFIErrorSetRaised(void* error);
+void TVMFFIErrorSetRaisedFromCStr(const char* kind, const char* message);
+int TVMFFIObjectDecRef(void* object);
 }
 
 // As in tvm/runtime/c_backend_api.h.
@@ -19,19 +20,26 @@ using Task = int (*)(int task, TVMParallelGroupEnv* group, void* data);
 
 namespace {
 
+// Tasks may run one after the other, so they cannot wait for each other: no code with barriers is
+// linked with this.
 int launch(Task task, void* data, int count) {
-  const bool team = &opinfo_has_team != nullptr;
-  TVMParallelGroupEnv group{nullptr, count > 0 ? count : team ? opinfo::most_threads() : 1};
+  TVMParallelGroupEnv group{nullptr, count > 0 ? count : opinfo::most_threads()};
   std::atomic<int> code{0};
-  const auto run = [&](int64_t k) {
-    if (const int failed = task(static_cast<int>(k), &group, data)) code = failed;
-  };
-  if (team)
-    opinfo::in_parallel(group.num_task, run);
-  else
-    for (int k = 0; k < group.num_task; ++k) run(k);
-  if (code != 0)  // the thread that failed had the error for itself
+  std::atomic<void*> error{nullptr};  // the first one
+  opinfo::in_parallel(group.num_task, [&](int64_t k) {
+    const int failed = task(static_cast<int>(k), &group, data);
+    if (!failed) return;
+    void *raised = nullptr, *none = nullptr;
+    TVMFFIErrorMoveFromRaised(&raised);
+    if (raised && !error.compare_exchange_strong(none, raised)) TVMFFIObjectDecRef(raised);
+    code = failed;
+  });
+  if (void* raised = error) {
+    TVMFFIErrorSetRaised(raised);
+    TVMFFIObjectDecRef(raised);
+  } else if (code != 0) {
     TVMFFIErrorSetRaisedFromCStr("RuntimeError", "a parallel loop failed");
+  }
   return code;
 }
 

@@ -1,4 +1,4 @@
-"""The object file that runs parallel loops of TVM's code, linked with libraries that have any."""
+"""The object file that runs parallel loops of TVM's code on the threads of other code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..codegen.compilers.toolchain import CompilerError
 def parallel_launch() -> str | None:
     """Return the path of the object; None if it cannot be compiled or kept.
 
-    It needs no other library: without GNU OpenMP, loops run in the calling thread.
+    It is for libraries with code of `THREADS`. Parallel loops of other libraries run on TVM's pool.
     """
     text = LOOPS + (files(__package__) / "parallel_launch.hpp").read_text(encoding="utf-8")
     words = ("-std=c++17",)

@@ -5,6 +5,10 @@
 
 TVM's default build runs them in one thread. Where the rest of a model has two, a tenth of its time
 becomes a fifth.
+
+TVM's `Schedule.parallel` trusts a block that calls an axis spatial, though `out[idx[vi]] = x[vi]`
+and `out[vi % 256] = x[vi]` write an element in several iterations. So a loop is divided only if its
+variable is an index of everything that the loop writes.
 """
 
 from __future__ import annotations
@@ -20,11 +24,17 @@ from tvm import s_tir, tirx
 from tvm.s_tir import ScheduleError
 
 from ...analysis.blocks.tir import static
-from ...analysis.support.tvm_compat import SBlockRealize
+from ...analysis.support.tvm_compat import SBlock, SBlockRealize
 from .start_reductions import spatial_loops
 
 #: TVM's attribute of PrimFuncs that were scheduled.
 SCHEDULED = "tirx.is_scheduled"
+#: TVM's number for serial loops.
+SERIAL = 0
+#: TVM's attributes of code that runs once in each of several threads.
+THREADS = ("thread_extent", "virtual_thread")
+#: TVM's attribute of loops after which the threads of a parallel loop wait for each other.
+BARRIER = "pragma_parallel_barrier_when_finish"
 #: The fewest iterations that are worth it: dividing a loop takes as long as some thousands.
 FEWEST = 1 << 15
 #: Iterations of a divided loop for each thread, so that all end at about the same time.
@@ -45,11 +55,28 @@ def parallel_loops(mod: Any, cores: int) -> Any:
     return out
 
 
+def has_barriers(mod: Any) -> bool:
+    """Whether parallel loops of the module wait for each other's threads."""
+    marks: list[bool] = []
+
+    def annotated(part: Any) -> None:
+        marks.append(BARRIER in part.annotations)
+
+    def attribute(part: Any) -> None:
+        marks.append(str(part.attr_key) == BARRIER)
+
+    parts = [(tirx.For, annotated), (SBlock, annotated), (tirx.AttrStmt, attribute)]
+    for func in mod.functions.values():
+        if isinstance(func, tirx.PrimFunc):
+            tvm_ffi.structural_walk(func.body, parts)
+    return any(marks)
+
+
 def _divided(func: Any, cores: int) -> Any | None:
     """The PrimFunc with its long loops divided; None if it has none."""
     if not isinstance(func.body, SBlockRealize) or bool((func.attrs or {}).get(SCHEDULED, False)):
         return None
-    if _iterations(func) < FEWEST:
+    if _iterations(func) < FEWEST or _scheduled(func):
         return None
     schedule = s_tir.Schedule(tvm.IRModule({"main": func}))
     blocks = schedule.get_child_blocks(schedule.get_sblock(func.body.block.name_hint))
@@ -64,6 +91,20 @@ def _iterations(func: Any) -> int:
     return prod(map(partial(max, 1), extents))
 
 
+def _scheduled(func: Any) -> bool:
+    """Whether the PrimFunc has loops that are not serial, or binds threads."""
+    marks: list[bool] = []
+
+    def loop(part: Any) -> None:
+        marks.append(int(part.kind) != SERIAL or part.thread_binding is not None)
+
+    def attribute(part: Any) -> None:
+        marks.append(str(part.attr_key) in THREADS)
+
+    tvm_ffi.structural_walk(func.body, [(tirx.For, loop), (tirx.AttrStmt, attribute)])
+    return any(marks)
+
+
 def _divide(schedule: Any, block: Any, cores: int) -> bool:
     """Divide the outer loops of a block if they are long; return whether they were divided."""
     loops = schedule.get_loops(block)
@@ -72,13 +113,49 @@ def _divide(schedule: Any, block: Any, cores: int) -> bool:
         return False
     outer = extents[: spatial_loops(schedule, block)]
     count = _outer([e for e in outer if e], EACH * cores)
-    if count == 0:
+    if count == 0 or not _writes_apart(schedule, block, loops[:count]):
         return False
     try:
         schedule.parallel(schedule.fuse(*loops[:count]) if count > 1 else loops[0])
     except ScheduleError:  # another block is in the loops, or iterations depend on each other
         return False
     return True
+
+
+def _writes_apart(schedule: Any, block: Any, loops: Sequence[Any]) -> bool:
+    """Whether different iterations of the loops write different elements.
+
+    Sufficient, not necessary: the loops contain this block only, and each loop's variable is bound
+    to an axis that is, in all stores to a buffer, the same index of it.
+    """
+    realizes: list[Any] = []
+    stores: list[Any] = []
+    calls: list[Any] = []  # which may write anything
+    parts = [(SBlockRealize, realizes), (tirx.BufferStore, stores), (tirx.Evaluate, calls)]
+    tvm_ffi.structural_walk(schedule.get(loops[0]), [(kind, x.append) for kind, x in parts])
+    if len(realizes) != 1 or not stores or calls or schedule.get(block).match_buffers:
+        return False
+    (realize,) = realizes
+    axes = [v.var for v in realize.block.iter_vars]
+    for loop in map(schedule.get, loops):
+        if static(loop.extent) == 1:
+            continue
+        bound = [a for a, e in zip(axes, realize.iter_values, strict=True)
+                 if e.same_as(loop.loop_var)]  # fmt: skip
+        if not any(_indexes(axis, stores) for axis in bound):
+            return False
+    return True
+
+
+def _indexes(axis: Any, stores: Sequence[Any]) -> bool:
+    """Whether all stores to a buffer have the axis as the same index of it."""
+    return all(
+        set.intersection(*(
+            {k for k, index in enumerate(store.indices) if index.same_as(axis)}
+            for store in stores if store.buffer.same_as(first.buffer)
+        ))
+        for first in stores
+    )  # fmt: skip
 
 
 def _outer(extents: Sequence[int], enough: int) -> int:

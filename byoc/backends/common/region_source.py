@@ -21,6 +21,8 @@ VIEWS = (files(__package__) / "views.hpp").read_text(encoding="utf-8")
 LOOPS = (files(__package__) / "threads.hpp").read_text(encoding="utf-8")
 #: The same for code of a library whose other code may have threads of its own.
 THREADS = LOOPS + (files(__package__) / "team.hpp").read_text(encoding="utf-8")
+#: The option of code with `THREADS`: it tells `build_library` that the library has a team.
+TEAM = "-DOPINFO_TEAM"
 #: Memory in large pages; nothing need precede it.
 LARGE_PAGES = (files(__package__) / "large_pages.hpp").read_text(encoding="utf-8")
 

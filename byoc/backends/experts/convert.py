@@ -11,6 +11,7 @@ from ...codegen.abi import ABI
 from ..common.epilogue import statements
 from ..common.region_source import (
     LARGE_PAGES,
+    TEAM,
     THREADS,
     VIEWS,
     Constants,
@@ -66,7 +67,7 @@ def convert(regions: Sequence[Region]) -> Code:
                       LARGE_PAGES, THREADS, *kernel_headers(), *own, USING, *functions,
                       start])  # fmt: skip
     rounds = tuple((r.symbol, text) for r in regions if (text := rounding(r)))
-    return Code(source, symbols, constants.named(symbols[0]), options(), rounds)
+    return Code(source, symbols, constants.named(symbols[0]), (*options(), TEAM), rounds)
 
 
 def gathered(region: Region) -> GatheredProduct:

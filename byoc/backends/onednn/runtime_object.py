@@ -15,7 +15,7 @@ import tvm_ffi
 from ...codegen.compilers.toolchain import CompilerError
 from ..common.kept_object import kept_object
 from ..common.kept_object import object_key as digest
-from ..common.region_source import LARGE_PAGES, THREADS, headers
+from ..common.region_source import LARGE_PAGES, TEAM, THREADS, headers
 from .locate import options, version
 from .recipes.converters import runtime
 
@@ -44,8 +44,8 @@ def shared_text(own: bool) -> tuple[str, tuple[str, ...]]:
         key, file = runtime_object()
     except (CompilerError, OSError, RuntimeError):
         text = SHARED + headers(__package__, *runtime(own), "cpp/functions.hpp")
-        return OWN + text + model, options()
-    return HIDDEN % key + model, (*options(), str(file))
+        return OWN + text + model, (*options(), TEAM)
+    return HIDDEN % key + model, (*options(), TEAM, str(file))
 
 
 def runtime_object() -> tuple[str, Path]:

@@ -13,6 +13,7 @@ from ...codegen.host import flags
 from ..common.epilogue import statements
 from ..common.region_source import (
     LARGE_PAGES,
+    TEAM,
     THREADS,
     VIEWS,
     Constants,
@@ -77,7 +78,7 @@ def convert(regions: Sequence[Region]) -> Code:
                       LARGE_PAGES, THREADS, *kernel_headers(), USING, *functions,
                       start])  # fmt: skip
     rounds = tuple((r.symbol, text) for r in regions if (text := rounding(r)))
-    return Code(source, symbols, constants.named(symbols[0]), options(), rounds)
+    return Code(source, symbols, constants.named(symbols[0]), (*options(), TEAM), rounds)
 
 
 def kernel_headers() -> list[str]:
