@@ -153,6 +153,6 @@ def test_blocks_that_do_not_fit_are_refused(
                   weights={"image": np.array([4, 4]), "block": np.array(block)})  # fmt: skip
     with pytest.raises(
         FrontendError,
-        match="expected numbers from 1, and channels for whole|must contain only positive",
+        match=r"expected numbers from 1, and channels for whole|must contain only positive",
     ):
         from_model(proto, {})
