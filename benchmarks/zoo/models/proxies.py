@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -114,13 +115,25 @@ def _quantised(path: Path, how: str, inputs: Arrays) -> Path:
         def get_next(self) -> Any:
             return next(self.left, None)
 
-    logging.getLogger().setLevel(logging.ERROR)
     out = path.with_suffix(f".{how}.onnx")
-    if how == "dynamic":
-        quantize_dynamic(path, out, weight_type=QuantType.QInt8)
+    with _only_errors():
+        if how == "dynamic":
+            quantize_dynamic(path, out, weight_type=QuantType.QInt8)
+            return out
+        ready = path.with_suffix(".ready.onnx")
+        quant_pre_process(path, ready, skip_symbolic_shape=True)
+        quantize_static(ready, out, Once(), activation_type=QuantType.QUInt8,
+                        weight_type=QuantType.QInt8, per_channel=True)  # fmt: skip
         return out
-    ready = path.with_suffix(".ready.onnx")
-    quant_pre_process(path, ready, skip_symbolic_shape=True)
-    quantize_static(ready, out, Once(), activation_type=QuantType.QUInt8,
-                    weight_type=QuantType.QInt8, per_channel=True)  # fmt: skip
-    return out
+
+
+@contextmanager
+def _only_errors() -> Iterator[None]:
+    """Keep warnings of the quantiser off the log, and those of others afterwards on it."""
+    root = logging.getLogger()
+    level = root.level
+    root.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        root.setLevel(level)
