@@ -25,9 +25,9 @@ from ..codegen.loading.load_checked import check_opens, load_checked
 from ..codegen.own_arguments import with_own_arguments
 from ..dispatching.dispatched import Dispatched
 from ..prepare.fuse import fuse
-from ..prepare.parallel_loops import has_barriers, parallel_loops
-from ..prepare.split_branches import split_branches
-from ..prepare.start_reductions import start_reductions
+from ..prepare.loops.parallel_loops import has_barriers, parallel_loops
+from ..prepare.loops.split_branches import split_branches
+from ..prepare.loops.start_reductions import start_reductions
 from .llvm_level import at_level
 from .parallel_launch import parallel_launch
 from .read_target import read_target

@@ -13,7 +13,7 @@ import tvm
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from opinfo.byoc.prepare.parallel_loops import FEWEST, parallel_loops
+from opinfo.byoc.prepare.loops.parallel_loops import FEWEST, parallel_loops
 
 
 @I.ir_module(s_tir=True)

@@ -15,7 +15,7 @@ from tvm.script import tirx as T
 from opinfo.analysis.proposal.legalise import legalise_module
 from opinfo.byoc.building.llvm_level import at_level
 from opinfo.byoc.prepare.fuse import fuse
-from opinfo.byoc.prepare.split_branches import split_branches
+from opinfo.byoc.prepare.loops.split_branches import split_branches
 
 
 @I.ir_module(s_tir=True)

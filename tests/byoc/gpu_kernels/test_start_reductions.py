@@ -12,7 +12,7 @@ from tvm.script import ir as I
 from tvm.script import tirx as T
 
 from opinfo.byoc.compile import compile_module
-from opinfo.byoc.prepare.start_reductions import start_reductions
+from opinfo.byoc.prepare.loops.start_reductions import start_reductions
 
 from ...layout import nets
 

@@ -19,9 +19,9 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from ...analysis.blocks.tir import integer, is_guard, loads, static
-from ...analysis.lifting.tir.node import NodeDict, items, substitute
-from ...analysis.support.tvm_compat import SBlock, SBlockRealize, source_of
+from ....analysis.blocks.tir import integer, is_guard, loads, static
+from ....analysis.lifting.tir.node import NodeDict, items, substitute
+from ....analysis.support.tvm_compat import SBlock, SBlockRealize, source_of
 
 #: For comparisons with a number on the right: whether the left values where it holds are the upper
 #: ones, and what is added to the number for the first value of the upper part.

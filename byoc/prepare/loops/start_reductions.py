@@ -17,8 +17,8 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.s_tir import ScheduleError
 
-from ...analysis.blocks.tir import mentions
-from ...analysis.support.tvm_compat import SBlockRealize, sym
+from ....analysis.blocks.tir import mentions
+from ....analysis.support.tvm_compat import SBlockRealize, sym
 
 #: TVM's number for the axes that a block reduces.
 REDUCED = 2

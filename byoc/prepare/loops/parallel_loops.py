@@ -23,8 +23,8 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.s_tir import ScheduleError
 
-from ...analysis.blocks.tir import static
-from ...analysis.support.tvm_compat import SBlock, SBlockRealize
+from ....analysis.blocks.tir import static
+from ....analysis.support.tvm_compat import SBlock, SBlockRealize
 from .start_reductions import spatial_loops
 
 #: TVM's attribute of PrimFuncs that were scheduled.

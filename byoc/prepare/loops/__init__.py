@@ -1,0 +1,1 @@
+"""Rewrites of the loops of PrimFuncs that stay with TVM on a CPU."""
