@@ -9,6 +9,7 @@ After:  blockIdx.x, threadIdx.x over i, j, c; for r0, r1 in T.grid(…)
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -44,6 +45,7 @@ from .passes.transposed_constants import with_constant_layouts
 from .passes.valid_names import with_valid_names
 from .schedules.gpu_schedule import DONE, directly_scheduled, gpu_scheduled
 
+LOG = logging.getLogger("opinfo.byoc")
 #: Operators that `relax.backend.DispatchSortScan` lowers for a target.
 SCANS = ("relax.cumsum", "relax.cumprod", "relax.sort", "relax.argsort", "relax.topk")
 #: With this attribute, TVM's rule for products does not use tensor cores.
@@ -227,7 +229,10 @@ def _lowers(func: Any, target: Any) -> bool:
     try:
         with target:
             tirx.get_default_tir_pipeline(target)[0](mod)
-    except Exception:  # what it raises would end the build of the model
+    except Exception as error:  # what it raises would end the build of the model
+        why = (str(error).strip().splitlines() or [type(error).__name__])[-1]
+        LOG.info("TVM does not lower its schedule of %s, another is tried: %s",
+                 named.attrs["global_symbol"], why)  # fmt: skip
         return False
     return True
 
