@@ -25,7 +25,7 @@ class EpilogueKernels {
     launch(wide == 1 ? kElements : kParts, blocks(e.count / wide), 0, stream, e);
   }
 
-  // Computes y from x, whose phases are told by `e`; channels are the last axis of both.
+  // Computes y from x, whose phases `e` describes; channels are the last axis of both.
   void finish_phases(Epilogue e, int64_t wide, cudaStream_t stream) const {
     if (e.channels.by % wide != 0) wide = 1;
     launch(wide == 1 ? kPhasedElements : kPhasedParts, blocks(e.count / wide), 0, stream, e);

@@ -86,7 +86,7 @@ def gather_elements(node: OnnxNode) -> Any:
 
 
 def _require_inside(node: OnnxNode, own: Sequence[Any], dims: Sequence[Any], axis: int) -> None:
-    """Require that indices along an axis are no more than the data has on all other axes."""
+    """Require that indices along an axis do not exceed the data on any other axis."""
     if len(own) != len(dims):
         node.refuse(f"indices have {len(own)} dimensions, expected {len(dims)}")
     for k, (count, dim) in enumerate(zip(own, dims, strict=True)):

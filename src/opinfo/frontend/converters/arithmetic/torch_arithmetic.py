@@ -101,7 +101,8 @@ def _place(importer: Any, x: Any, axis: int | None, keep: bool, largest: bool) -
     """Return the first position of the extremum.
 
     TVM's is -1 where no element is beyond the finite number from which it starts: all integers are
-    equal there, and it is 0; of real numbers, it is that of the first that is no limit, else 0.
+    equal there, and it is 0; of real numbers, it is the first that is not the least (for a minimum,
+    the greatest) infinity, else 0.
     """
     emit = importer.block_builder.emit
     find = relax.op.argmax if largest else relax.op.argmin
