@@ -19,7 +19,6 @@ from ..terms.traversal import map_loads, substitute, subterms, tensors
 from .polynomial import Monomial, Poly, combine_all, plus, poly_of
 
 Vector = tuple[int, ...]
-Shape = tuple[Term, tuple[TensorVar, ...]]
 
 
 def reroll_sum(poly: Poly, dtype: str) -> Poly:

@@ -274,14 +274,14 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         if layout.is_identity:
             return value.expr
         key = (value.expr.__chandle__(), layout)
-        if key not in self.folded and not self.affordable(value, layout):
+        if key not in self.folded and not self.affordable(value):
             step = LayoutConversion(value.shape, value.dtype, Layout.identity(value.rank), layout)
             return self.builder_.emit(converted(value.expr, step, self.add(step)), "const")
         if key not in self.folded:
             self.folded[key] = relax.const(layout.move(array_of(value.expr).numpy()), value.dtype)
         return self.folded[key]
 
-    def affordable(self, value: Value, layout: Layout) -> bool:
+    def affordable(self, value: Value) -> bool:
         """Whether the budget allows one more copy of a constant."""
         size = weight(value) if len(self.constants[value.expr.__chandle__()]) > 1 else 0
         if self.budget is not None and self.copied + size > self.budget:

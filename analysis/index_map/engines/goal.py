@@ -107,13 +107,6 @@ def injective(index_map: Map) -> Goal:
     return Goal("injective", "f(x) = f(z) implies x = z", claim, premise)
 
 
-def equal(index_map: Map, results: Sequence[Int], name: str = "equal") -> Goal:
-    """Return ``f(x) = g(x)`` for results over the same axes."""
-    lets = _lets("f", index_map.results)
-    claim = conj(*(eq0(as_int(v) - t) for (v, _), t in zip(lets, results, strict=True)))
-    return Goal(name, "f(x) = g(x)", claim, index_map.predicate, lets)
-
-
 def place(var: Var) -> Int:
     """Return the value of an output coordinate: 0 where its extent is 1."""
     return ZERO if var.extent is ONE else as_int(var)
