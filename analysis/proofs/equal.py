@@ -17,7 +17,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import permutations
 
-from ..terms.scalar import conj, eq0, ge0, identity, is_const, negate, parts, split_guard
+from ..terms.conditions import conj, eq0, ge0, negate, parts
+from ..terms.reductions import identity, split_guard
+from ..terms.scalar import is_const
 from ..terms.show import reason
 from ..terms.term import (
     FALSE,
@@ -350,6 +352,6 @@ class _Open:
 
 
 def _implies(a: Term, b: Term) -> Term:
-    from ..terms.scalar import disj
+    from ..terms.conditions import disj
 
     return disj(negate(a), b)

@@ -8,9 +8,9 @@ from types import MappingProxyType
 
 import numpy as np
 
+from ..terms.conditions import disj, negate
 from ..terms.evaluate import Unevaluable, evaluate
 from ..terms.interval import fits_int64
-from ..terms.scalar import disj, negate
 from ..terms.term import Term, Var
 from ..terms.traversal import free, tensors
 from .verdict import Verdict

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...analysis.proofs.prove import prove
-from ...analysis.terms.scalar import conj, negate
+from ...analysis.terms.conditions import conj, negate
 from ...analysis.terms.term import (
     FALSE,
     TRUE,

@@ -19,7 +19,7 @@ from tvm import tirx
 from ...analysis.blocks.blocks import BlockAccess, Stage
 from ...analysis.lifting.tir.from_tir import ExpressionReader
 from ...analysis.lifting.tir.node import items
-from ...analysis.terms.scalar import conj, ge0
+from ...analysis.terms.conditions import conj, ge0
 from ...analysis.terms.term import (
     ONE,
     TRUE,

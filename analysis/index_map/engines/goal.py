@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ...terms.conditions import conj, eq0, ge0
 from ...terms.flat import volume
-from ...terms.scalar import conj, eq0, ge0
 from ...terms.term import ONE, TRUE, ZERO, Int, Term, Var, as_int, variable
 from ...terms.traversal import free, ints, substitute
 from ..maps.to_terms import Map

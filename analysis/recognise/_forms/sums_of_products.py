@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...terms.scalar import is_const, parts, split_guard
+from ...terms.conditions import parts
+from ...terms.reductions import split_guard
+from ...terms.scalar import is_const
 from ...terms.term import TRUE, ZERO, CallTerm, Const, Int, Load, Reduce, Term, Var
 
 
