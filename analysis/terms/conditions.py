@@ -12,18 +12,7 @@ from collections.abc import Callable
 from .integer import floordiv
 from .order import bounds, nonneg
 from .quotient import is_div
-from .term import (
-    FALSE,
-    TRUE,
-    CallTerm,
-    Int,
-    Term,
-    as_int,
-    integer,
-    raw_call,
-    recall,
-    remember,
-)
+from .term import FALSE, TRUE, CallTerm, Int, Term, as_int, integer, raw_call, recall, remember
 from .work import spend
 
 
