@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..terms.conditions import ge0
+from ..terms.condition_terms import ge0
 from ..terms.order import bounds
 from ..terms.term import ONE, SIZES, TRUE, ZERO, Fold, Int, TensorVar, Term, Var, as_int, fresh
 from ..terms.traversal import free, subterms, tensors

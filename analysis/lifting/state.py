@@ -7,7 +7,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from ..proofs.prove import prove
-from ..terms.conditions import conj, ge0, parts
+from ..terms.condition_terms import conj, ge0, parts
 from ..terms.order import bounds, nonneg, ranges_over
 from ..terms.term import FALSE, ONE, TRUE, ZERO, Int, TensorVar, Term, Var, as_int, fresh, load
 from ..terms.traversal import free, tensors

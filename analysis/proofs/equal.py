@@ -17,8 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import permutations
 
-from ..terms.conditions import conj, eq0, ge0, negate, parts
-from ..terms.reductions import identity, split_guard
+from ..terms.condition_terms import conj, eq0, ge0, negate, parts
+from ..terms.reduction_terms import identity, split_guard
 from ..terms.scalar import is_const
 from ..terms.show import reason
 from ..terms.term import (
@@ -352,6 +352,6 @@ class _Open:
 
 
 def _implies(a: Term, b: Term) -> Term:
-    from ..terms.conditions import disj
+    from ..terms.condition_terms import disj
 
     return disj(negate(a), b)

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from ..terms.conditions import disj, negate
+from ..terms.condition_terms import disj, negate
 from ..terms.evaluate import Unevaluable, evaluate
 from ..terms.interval import fits_int64
 from ..terms.term import Term, Var

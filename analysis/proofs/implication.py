@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..terms.conditions import ge0
+from ..terms.condition_terms import ge0
 from ..terms.order import nonneg
 from ..terms.quotient import is_div
 from ..terms.term import TRUE, CallTerm, Int, Term, as_int, mul

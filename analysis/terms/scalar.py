@@ -11,7 +11,7 @@ import operator
 import struct
 from collections.abc import Callable, Mapping
 
-from .conditions import conj, disj, eq0, ge0, ite, negate
+from .condition_terms import conj, disj, eq0, ge0, ite, negate
 from .integer import floordiv
 from .order import nonneg
 from .term import CallTerm, Const, Int, Term, as_int, const, raw_call

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from operator import is_
 from typing import Any
 
-from .reductions import reduce
+from .reduction_terms import reduce
 from .scalar import call
 from .term import (
     Fold,

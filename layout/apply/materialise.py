@@ -20,7 +20,7 @@ from ..graph.unused import without_unused
 from ..model.layout import Layout
 from ..rewrite.rewrite import ParamAlias, Rewritten
 from ..search.decide import Plan
-from .constants import ConstantCopies
+from .constant_copies import ConstantCopies
 from .conversion import LayoutConversion, converted, layouts_of
 from .reads import Reads
 

@@ -19,7 +19,7 @@ from tvm import tirx
 from ...analysis.blocks.blocks import BlockAccess, Stage
 from ...analysis.lifting.tir.from_tir import ExpressionReader
 from ...analysis.lifting.tir.node import items
-from ...analysis.terms.conditions import conj, ge0
+from ...analysis.terms.condition_terms import conj, ge0
 from ...analysis.terms.term import ONE, TRUE, ZERO, Int, Term, Var, as_int, integer, variable
 from ...analysis.terms.traversal import free, ints
 from ...analysis.undo_layouts.tensor_access import coefficient

@@ -25,9 +25,9 @@ from ...analysis.proofs.equal import Proof, prove_equal
 from ...analysis.proofs.pairing import Different
 from ...analysis.proofs.prove import prove as holds
 from ...analysis.results.op_info import ASSUMED, Certificate, Refusal
-from ...analysis.terms.conditions import conj, eq0, ge0
+from ...analysis.terms.condition_terms import conj, eq0, ge0
 from ...analysis.terms.evaluate import Unevaluable, evaluate
-from ...analysis.terms.reductions import identity
+from ...analysis.terms.reduction_terms import identity
 from ...analysis.terms.scalar import call
 from ...analysis.terms.term import (
     FALSE,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ...terms.conditions import conj, eq0, ge0
+from ...terms.condition_terms import conj, eq0, ge0
 from ...terms.flat import volume
 from ...terms.term import ONE, TRUE, ZERO, Int, Term, Var, as_int, variable
 from ...terms.traversal import free, ints, substitute

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable
 
 from ...proofs.verdict import Verdict
-from ...terms.conditions import ge0
+from ...terms.condition_terms import ge0
 from ...terms.flat import volume
 from ...terms.interval import interval
 from ...terms.term import Int, integer

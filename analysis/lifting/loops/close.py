@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from dataclasses import replace
 
-from ...terms.conditions import conj, ge0, ite, parts
+from ...terms.condition_terms import conj, ge0, ite, parts
 from ...terms.order import bounds, nonneg
 from ...terms.term import (
     FALSE,

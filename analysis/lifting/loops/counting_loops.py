@@ -8,9 +8,9 @@ counted separately, and their counts multiplied.
 
 from __future__ import annotations
 
-from ...terms.conditions import conj, ite, parts
+from ...terms.condition_terms import conj, ite, parts
 from ...terms.integer import floordiv
-from ...terms.reductions import split_guard
+from ...terms.reduction_terms import split_guard
 from ...terms.scalar import extreme
 from ...terms.term import ONE, ZERO, CallTerm, Int, Reduce, Term, Var, as_int, integer, mul
 from ...terms.traversal import free

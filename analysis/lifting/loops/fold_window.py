@@ -8,7 +8,7 @@ row-major order, for each row.
 
 from __future__ import annotations
 
-from ...terms.conditions import parts
+from ...terms.condition_terms import parts
 from ...terms.integer import floordiv
 from ...terms.order import ranges_over
 from ...terms.quotient import is_div

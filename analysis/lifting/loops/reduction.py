@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from itertools import permutations
 
-from ...terms.conditions import conj, ite, parts
+from ...terms.condition_terms import conj, ite, parts
 from ...terms.integer import floordiv
 from ...terms.order import nonneg
 from ...terms.quotient import is_div
-from ...terms.reductions import identity, reduce, split_guard
+from ...terms.reduction_terms import identity, reduce, split_guard
 from ...terms.term import (
     ONE,
     ZERO,

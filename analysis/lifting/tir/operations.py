@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...terms.conditions import conj, disj, eq0, ge0, ite, negate
+from ...terms.condition_terms import conj, disj, eq0, ge0, ite, negate
 from ...terms.integer import floordiv, floormod
 from ...terms.interval import interval
 from ...terms.order import bounds, nonneg

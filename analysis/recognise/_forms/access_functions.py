@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ...lifting.effects.tensor_expression import OutputDefinition, TensorExpression
 from ...results.op_info import Refusal
-from ...terms.conditions import negate, parts
+from ...terms.condition_terms import negate, parts
 from ...terms.order import nonneg
 from ...terms.term import (
     ONE,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...terms.conditions import parts
-from ...terms.reductions import split_guard
+from ...terms.condition_terms import parts
+from ...terms.reduction_terms import split_guard
 from ...terms.scalar import is_const
 from ...terms.term import TRUE, ZERO, CallTerm, Const, Int, Load, Reduce, Term, Var
 

@@ -17,7 +17,7 @@ from ...proposal.proposal import Proposal
 from ...proposal.undetermined import Undetermined
 from ...registry import Matches, Refuses, recogniser
 from ...results.op_info import Refusal
-from ...terms.conditions import ge0
+from ...terms.condition_terms import ge0
 from ...terms.order import nonneg
 from ...terms.scalar import MAX_INT64
 from ...terms.term import ZERO, CallTerm, Int, as_int, integer

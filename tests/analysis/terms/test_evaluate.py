@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from opinfo.analysis.terms.bits import xor
-from opinfo.analysis.terms.conditions import eq0, ge0, ite
+from opinfo.analysis.terms.condition_terms import eq0, ge0, ite
 from opinfo.analysis.terms.evaluate import Unevaluable, evaluate
 from opinfo.analysis.terms.integer import floordiv, floormod
 from opinfo.analysis.terms.interval import fits_int64, interval, magnitude

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opinfo.analysis.terms.conditions import eq0, ge0
+from opinfo.analysis.terms.condition_terms import eq0, ge0
 from opinfo.analysis.terms.evaluate import evaluate
 from opinfo.analysis.terms.integer import floordiv, floormod
 from opinfo.analysis.terms.order import bounds, nonneg

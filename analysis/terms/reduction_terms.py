@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from .conditions import atom_of, ite, same_term
+from .condition_terms import atom_of, ite, same_term
 from .scalar import call
 from .term import (
     FALSE,
