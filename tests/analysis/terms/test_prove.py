@@ -37,7 +37,7 @@ from opinfo.analysis.terms.term import (
 )
 from opinfo.analysis.terms.traversal import free
 
-N, M = size("n"), size("m")
+N = size("n")
 P, Q = var("loop", "i", N), var("loop", "j", integer(7))
 K = var("free", "k")
 
