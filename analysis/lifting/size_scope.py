@@ -23,7 +23,7 @@ from .tir.node import NodeDict, items, lanes_of
 
 
 class SizeScope:
-    """The values of variables; subclasses read buffers."""
+    """The values of variables; a subclass that knows buffers reads them."""
 
     def __init__(self) -> None:
         self.frames: list[Effects] = []
@@ -34,7 +34,7 @@ class SizeScope:
 
     def read(self, buffer: Any, index: tuple[Int, ...]) -> Term:
         """Return the present element of a buffer."""
-        raise NotImplementedError
+        raise Unliftable("a size depends on data", buffer.name)
 
     def bind_sizes(
         self, params: Sequence[Any], tensors_of_params: Sequence[TensorVar | Var | None]
