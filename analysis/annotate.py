@@ -37,7 +37,8 @@ from .chain import Chain, Chains, Step, StepResult, Value
 from .lifting.lift import lift
 from .lifting.tir.from_tir import Unliftable
 from .proposal.proposal import Constant
-from .results.op_info import LayoutNormalised, PatternKind, Refusal, to_plain
+from .results.op_info import LayoutNormalised, PatternKind, Refusal
+from .results.plain_values import to_plain
 from .support.tvm_compat import SBlockRealize
 from .terms.term import Int, TensorVar, Var, size
 from .terms.traversal import free, substitute

@@ -8,7 +8,8 @@ from typing import Any
 
 from ..index_map.maps.to_terms import Unsupported
 from ..proposal.answer_values import variables
-from ..results.op_info import Answer, OpInfo, Refusal, operator, over_variables
+from ..results.op_info import Answer, OpInfo, Refusal, operator
+from ..results.over_variables import over_variables
 from ..terms.term import TensorVar, Var
 from .fault import fault
 

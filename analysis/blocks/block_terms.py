@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..lifting.parameters import Parameters
+from ..lifting.size_scope import SizeScope
 from ..lifting.tir.from_tir import ExpressionReader, Unliftable
 from ..lifting.tir.node import NodeDict, items
 from ..terms.term import Int, Term, Var, as_int
@@ -21,7 +21,7 @@ class Opaque(Exception):
 class SizeTerms:
     """The terms of a PrimFunc's sizes and scalars."""
 
-    def __init__(self, scope: Parameters) -> None:
+    def __init__(self, scope: SizeScope) -> None:
         self.env = scope.env
         self._reader = ExpressionReader(self.env, by_data)
 

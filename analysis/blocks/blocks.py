@@ -20,7 +20,7 @@ from typing import Any
 import tvm
 from tvm import tirx
 
-from ..lifting.parameters import Parameters
+from ..lifting.size_scope import SizeScope
 from ..lifting.tir.from_tir import ExpressionReader, Unliftable
 from ..lifting.tir.node import NodeDict, items
 from ..support.tvm_compat import TensorLoad, is_predicated, source_of
@@ -131,7 +131,7 @@ class _Accesses:
     """Reads the blocks of one PrimFunc."""
 
     def __init__(self, func: Any) -> None:
-        scope, params = Parameters(), items(func.params)
+        scope, params = SizeScope(), items(func.params)
         try:
             scope.bind_sizes(params, [None] * len(params))
         except Unliftable as error:

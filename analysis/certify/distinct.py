@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..terms.scalar import ite, parts
+from ..terms.condition_terms import ite, parts
 from ..terms.term import CallTerm, Fold, Int, Load, Term, as_int, fold
 from ..terms.traversal import replace, subterms
 

@@ -17,7 +17,8 @@ from ..index_map.maps.to_terms import Unsupported
 from ..lifting.lift import lift
 from ..lifting.tir.from_tir import Unliftable
 from ..proposal.answer_values import variables
-from ..results.op_info import Answer, OpInfo, Refusal, operator, over_variables, with_certificate
+from ..results.op_info import Answer, OpInfo, Refusal, operator, with_certificate
+from ..results.over_variables import over_variables
 from ..terms.show import show
 from ..terms.term import TensorVar, Var
 from ..terms.traversal import tensors

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..proposal.proposal import Constant
-from ..results.op_info import LayoutNormalised, OpInfo, PatternKind, Refusal, to_plain
+from ..results.op_info import LayoutNormalised, OpInfo, PatternKind, Refusal
+from ..results.plain_values import to_plain
 from ..terms.term import TensorVar, Var
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from tvm.tirx import IndexMap
 
 from ..proofs.verdict import Verdict
-from ..terms.scalar import conj, eq0
+from ..terms.condition_terms import conj, eq0
 from ..terms.term import Int, Var, as_int, variable
 from ..terms.traversal import free
 from .engines.engines import LITERAL, POINTS, SYMBOLIC, EngineAnswer, discharge

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ..terms.condition_terms import ge0
 from ..terms.order import bounds
-from ..terms.scalar import ge0
 from ..terms.term import ONE, SIZES, TRUE, ZERO, Fold, Int, TensorVar, Term, Var, as_int, fresh
 from ..terms.traversal import free, subterms, tensors
 from .effects.effects import Effects

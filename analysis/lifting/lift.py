@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..support.tvm_compat import is_predicated
-from ..terms.scalar import conj, eq0, negate
+from ..terms.condition_terms import conj, eq0, negate
 from ..terms.term import TRUE, ZERO, TensorVar, Term, Var
 from ..terms.traversal import free
 from .effects.effects import Effects, Write

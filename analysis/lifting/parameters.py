@@ -1,50 +1,30 @@
-"""Parameters, buffers and scalar variables of a symbolically executed PrimFunc."""
+"""Parameters and buffers of a symbolically executed PrimFunc, and views of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from tvm.tirx.buffer import is_buffer_var
 
 from ..support.tvm_compat import source_of
-from ..terms.term import (
-    INT_DTYPES,
-    ZERO,
-    Int,
-    Load,
-    TensorVar,
-    Term,
-    Var,
-    as_int,
-    integer,
-    load,
-    variable,
-)
-from ..terms.traversal import free
+from ..terms.term import ZERO, Int, Load, TensorVar, Term, Var
 from .effects.effects import Effects
-from .effects.tensor_expression import WrittenSum
-from .linear_extents import linear_form
 from .parallel.concurrent import Iterations
 from .parallel.threads import KernelLaunch
-from .positive_extents import positive_with
-from .scalar_scope import ScalarScope
+from .size_scope import SizeScope
 from .tir.annotations import check_layout
 from .tir.facts import simplify_index
-from .tir.from_tir import ExpressionReader, Unliftable
+from .tir.from_tir import Unliftable
 from .tir.node import NodeDict, items, lanes_of
 from .views import Index, View, contiguous, flat, injective, region, row_major, whole_view
 
 
-class Parameters:
+class Parameters(SizeScope):
     """The scope: values of variables, tensors of buffers, and the effects so far."""
 
     def __init__(self) -> None:
-        self.frames: list[Effects] = []
-        self.env = ScalarScope(self.frames)
+        super().__init__()
         self.values = NodeDict[TensorVar | Var]()
-        self.determined = NodeDict[Var]()  # scalars that are bound by an extent
-        self.sums: dict[Var, Any] = {}  # the extents that are sums, as they are written
         self.frames.append(Effects())
         self.inputs: set[TensorVar] = set()
         self.scopes: dict[TensorVar, str] = {}
@@ -56,7 +36,6 @@ class Parameters:
         #: Not in row-major order from the start of their memory.
         self.strided: set[TensorVar] = set()
         self.aliased: set[TensorVar] = set()  # two elements may have the same address
-        self.reader = ExpressionReader(self.env, self.read)
 
     @property
     def effects(self) -> Effects:
@@ -93,114 +72,6 @@ class Parameters:
                 self.scopes[tensor] = scope
                 index = (*self.kernel.prefix[tensor], *index)
         return tensor, index
-
-    def bind_sizes(
-        self, params: Sequence[Any], tensors_of_params: Sequence[TensorVar | Var | None]
-    ) -> None:
-        """Bind the variables that are an extent on their own or in a sum, or a scalar parameter.
-
-        A scalar integer may be an index or an extent, so it is a variable. Any other scalar is an
-        element of a tensor without dimensions, as which an operator would take it.
-        """
-        compound = list[tuple[Any, Int | None]]()
-        scalars = list[tuple[Any, TensorVar | Var | None]]()
-        for param, existing in zip(params, tensors_of_params, strict=True):
-            if not is_buffer_var(param):
-                if type(param.ty).__name__ != "PrimType":
-                    raise Unliftable("a parameter is neither a buffer nor a scalar", param.name)
-                scalars.append((param, existing))
-                continue
-            for d, expr in enumerate(items(param.ty.shape)):
-                kind = type(expr).__name__
-                if kind == "IntImm":
-                    continue
-                same = isinstance(existing, TensorVar) and d < len(existing.shape)
-                extent = existing.shape[d] if same else None  # type: ignore[union-attr]
-                if kind == "Var":
-                    self.bind_size(expr, extent)
-                else:
-                    compound.append((expr, extent))
-        for param, existing in scalars:  # who passes a size knows that the scalar is positive
-            if isinstance(existing, Var) and existing.kind == "size":
-                self.bind_size(param, as_int(existing))
-        if compound and scalars:
-            integers = [p for p, _ in scalars if str(p.ty.dtype) in INT_DTYPES]
-            self.bind_sums(integers, compound)
-        positions = [k for k, p in enumerate(params) if not is_buffer_var(p)]
-        for position, (param, existing) in zip(positions, scalars, strict=True):
-            if param in self.determined:
-                continue
-            dtype = str(param.ty.dtype)
-            if isinstance(existing, Var):
-                self.bind_size(param, as_int(existing))
-            elif dtype in INT_DTYPES:
-                shapes = [e for b in params if is_buffer_var(b) for e in items(b.ty.shape)]
-                positive = any(positive_with(e, param) for e in shapes)
-                kind = "size" if positive or self.is_launched_over(param) else "scalar"
-                self.bind_size(param, as_int(self.unique(kind, param.name, dtype)))
-            else:
-                self.bind_value(param, position, existing)
-
-    def is_launched_over(self, param: Any) -> bool:
-        """Return whether a kernel has no block unless a scalar is positive."""
-        return False
-
-    def bind_sums(self, scalars: Sequence[Any], extents: Sequence[tuple[Any, Int | None]]) -> None:
-        """Bind scalars that are a term of an extent, by taking the extent for a size.
-
-        With the extent ``past + 1`` as the size ``s``, ``past`` is ``s - 1``. So the extent is at
-        least 1 like any other, and its normal form is one variable.
-        """
-        forms = [(x, form, e) for x, e in extents if (form := linear_form(x)) is not None]
-        for _ in forms:  # a later sum may determine a term of an earlier one
-            for expr, form, extent in forms:
-                open_terms = [(v, k) for v, k in form.coefficients.items() if v not in self.env]
-                if len(open_terms) != 1 or open_terms[0][1] not in (1, -1):
-                    continue
-                (var, sign), known = open_terms[0], integer(form.literal)
-                if not any(var.same_as(p) for p in scalars):
-                    continue
-                for term, factor in form.coefficients.items():
-                    if not term.same_as(var):
-                        known += self.reader.index(term) * factor
-                size = as_int(self.unique("size", var.name)) if extent is None else extent
-                self.env[var] = (size - known) * sign
-                self.determined[var] = self.unique("scalar", var.name)
-                if isinstance(size.atom, Var):
-                    self.sums[size.atom] = expr
-
-    def written_sums(self) -> dict[Var, WrittenSum]:
-        """Return how the sizes that are sums are written, over the other sizes and scalars."""
-        if not self.sums:
-            return {}
-        atoms = [(v, p.atom) for v, p in self.env.items() if isinstance(p, Int)]
-        places = [*self.determined.items(), *((v, a) for v, a in atoms if isinstance(a, Var))]
-        known = {a for _, a in places} - self.sums.keys()
-        return {
-            size: WrittenSum(expr, tuple((v, a) for v, a in places if a in known))
-            for size, expr in self.sums.items()
-        }
-
-    def bind_size(self, var: Any, size: Int | None) -> None:
-        if var not in self.env:
-            self.env[var] = as_int(self.unique("size", var.name)) if size is None else size
-
-    def bind_value(self, param: Any, position: int, existing: TensorVar | None) -> None:
-        """Bind a scalar that is not an integer."""
-        dtype = str(param.ty.dtype)
-        if dtype == "handle" or lanes_of(dtype) != 1:
-            raise Unliftable("a scalar parameter is not a number", param.name)
-        if existing is not None and (existing.shape or existing.dtype != dtype):
-            raise Unliftable("a scalar parameter differs from the expected one", param.name)
-        tensor = existing or TensorVar(param.name, (), dtype, position, scalar=True)
-        self.env[param] = load(tensor, ())
-
-    def unique(self, kind: str, name: str, dtype: str = "int") -> Var:
-        """Return a new variable; TIR variables that share a name get different ones."""
-        names = {t.name for p in self.env.values() for t in free(p)}
-        while name in names:
-            name += "_"
-        return variable(kind, name, dtype=dtype)
 
     def bind_param(self, param: Any, position: int, existing: TensorVar | Var | None) -> None:
         if is_buffer_var(param):
@@ -288,10 +159,7 @@ class Parameters:
         base = self.view(source) if is_buffer_var(source) else None
         if base is None or source in self.views:
             raise Unliftable("a buffer aliases a part of another buffer", buffer.name)
-        if str(buffer.ty.dtype) != base.tensor.dtype:
-            raise Unliftable(
-                "a buffer reinterprets the bytes of a buffer with another dtype", buffer.name
-            )
+        _check_dtype(buffer, base)
         shape, strides = (
             tuple(map(self.reader.index, dims))
             for dims in (items(buffer.ty.shape), items(buffer.ty.strides))
@@ -301,10 +169,7 @@ class Parameters:
     def match_buffer(self, buffer: Any, source: Any) -> None:
         """Bind ``b = match_buffer(source[region])``; its unbound variables are the region's."""
         base = self.view(source_of(source))
-        if str(buffer.ty.dtype) != base.tensor.dtype:
-            raise Unliftable(
-                "a buffer reinterprets the bytes of a buffer with another dtype", buffer.name
-            )
+        _check_dtype(buffer, base)
         mins = tuple(self.reader.index(r.min) for r in items(source.region))
         extents = tuple(self.reader.index(r.extent) for r in items(source.region))
         view = region(base, mins, extents, len(buffer.ty.shape))
@@ -338,3 +203,10 @@ class Parameters:
         if not isinstance(tensor, TensorVar):
             raise Unliftable("a buffer is not allocated in the function", buffer.name)
         return tensor
+
+
+def _check_dtype(buffer: Any, base: View) -> None:
+    if str(buffer.ty.dtype) != base.tensor.dtype:
+        raise Unliftable(
+            "a buffer reinterprets the bytes of a buffer with another dtype", buffer.name
+        )

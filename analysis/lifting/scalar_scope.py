@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..terms.term import (
-    Term,
-)
+from ..terms.term import Term
 from ..terms.traversal import tensors
 from .effects.effects import Effects
 from .tir.from_tir import Unliftable

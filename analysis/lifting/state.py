@@ -7,8 +7,8 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from ..proofs.prove import prove
+from ..terms.condition_terms import conj, ge0, parts
 from ..terms.order import bounds, nonneg, ranges_over
-from ..terms.scalar import conj, ge0, parts
 from ..terms.term import FALSE, ONE, TRUE, ZERO, Int, TensorVar, Term, Var, as_int, fresh, load
 from ..terms.traversal import free, tensors
 from .effects.effects import Effects, Write

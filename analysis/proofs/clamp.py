@@ -7,7 +7,7 @@ i >= 1 and x[max(i - 1, 0)] < v       is    i >= 1 and x[i - 1] < v
 
 from __future__ import annotations
 
-from ..terms.scalar import conj, ge0, negate, parts
+from ..terms.condition_terms import conj, ge0, negate, parts
 from ..terms.term import CallTerm, Int, Term, as_int
 from ..terms.traversal import rebuild, subterms
 from .implication import follows_from

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..terms.scalar import conj, ite, negate, parts
+from ..terms.condition_terms import conj, ite, negate, parts
 from ..terms.term import FALSE, CallTerm, Term
 from ..terms.traversal import free, rebuild
 from .implication import follows_from

@@ -14,10 +14,14 @@ What an equality needs beyond bit-equality is recorded:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import permutations
 
-from ..terms.scalar import conj, eq0, ge0, identity, is_const, negate, parts, split_guard
+from ..terms.condition_terms import conj, disj, eq0, ge0, negate, parts
+from ..terms.reduction_terms import identity, split_guard
+from ..terms.scalar import is_const
 from ..terms.show import reason
 from ..terms.term import (
     FALSE,
@@ -219,20 +223,14 @@ class _Prover:
             if term in ys:
                 xs.remove(term)
                 ys.remove(term)
-        self.some_pairing(xs, ys, lambda x, y: self.equal(x, y, facts))
+        attempts = (partial(self.all_equal, pairs, facts) for pairs in pairings(xs, ys))
+        _first_success(attempts, "operands differ")
         if operands > 2 and a.op in ("add", "mul"):
             self.proof.reassociated = True
 
-    def some_pairing(self, xs: list[Term], ys: list[Term], check: object) -> None:
-        error = Different("operands differ")
-        for pairs in pairings(xs, ys):
-            try:
-                for x, y in pairs:
-                    check(x, y)  # type: ignore[operator]
-                return
-            except Different as failure:
-                error = failure
-        raise error
+    def all_equal(self, pairs: Sequence[tuple[Term, Term]], facts: Facts) -> None:
+        for x, y in pairs:
+            self.equal(x, y, facts)
 
     # ------------------------------------------------------------------ folds
 
@@ -242,13 +240,9 @@ class _Prover:
         self.equal(a.axis.extent, b.axis.extent, facts)
         if len(a.states) != len(b.states):
             raise Different(f"folds of {len(a.states)} and {len(b.states)} values")
-        error = Different("folds differ")
-        for order in permutations(range(1, len(b.states))):
-            try:
-                return self.steps(a, b, (0, *order), facts)
-            except Different as failure:
-                error = failure
-        raise error
+        orders = permutations(range(1, len(b.states)))
+        attempts = (partial(self.steps, a, b, (0, *order), facts) for order in orders)
+        _first_success(attempts, "folds differ")
 
     def steps(self, a: Fold, b: Fold, order: tuple[int, ...], facts: Facts) -> None:
         assert a.axis.extent is not None
@@ -274,13 +268,11 @@ class _Prover:
         first, second = self.opened(a), self.opened(b)
         if a.op in ("add", "mul") and a.dtype != "int":
             self.proof.reassociated = True
-        error = Different("reductions differ")
-        for pairs in pairings(first.factors, second.factors):
-            try:
-                return self.matched(first, second, pairs, facts)
-            except Different as failure:
-                error = failure
-        raise error
+        attempts = (
+            partial(self.matched, first, second, pairs, facts)
+            for pairs in pairings(first.factors, second.factors)
+        )
+        _first_success(attempts, "reductions differ")
 
     def opened(self, reduction: Reduce) -> _Open:
         """The reduction with fresh axes, its guard and its factors."""
@@ -349,7 +341,16 @@ class _Open:
     factors: list[Term]
 
 
-def _implies(a: Term, b: Term) -> Term:
-    from ..terms.scalar import disj
+def _first_success(attempts: Iterable[Callable[[], None]], otherwise: str) -> None:
+    """Try proofs until one succeeds; raise `Different` with why the last one failed."""
+    error = Different(otherwise)
+    for attempt in attempts:
+        try:
+            return attempt()
+        except Different as failure:
+            error = failure
+    raise error
 
+
+def _implies(a: Term, b: Term) -> Term:
     return disj(negate(a), b)

@@ -8,10 +8,10 @@ from types import MappingProxyType
 
 import numpy as np
 
+from ..terms.condition_terms import disj, negate
 from ..terms.evaluate import Unevaluable, evaluate
 from ..terms.interval import fits_int64
-from ..terms.scalar import disj, negate
-from ..terms.term import TRUE, Term, Var
+from ..terms.term import Term, Var
 from ..terms.traversal import free, tensors
 from .verdict import Verdict
 
@@ -38,14 +38,14 @@ def grid(extents: Mapping[Var, int]) -> dict[Var, np.ndarray]:
     }
 
 
-def exhaustive(goal: Term, premise: Term = TRUE, *, limit: int = POINTS) -> Verdict:
-    """Check ``premise -> goal`` at every point of a literal domain of at most ``limit`` points."""
+def exhaustive(goal: Term, premise: Term) -> Verdict:
+    """Check ``premise -> goal`` at every point of a literal domain of at most `POINTS` points."""
     claim = disj(negate(premise), goal)
     extents = domain(free(goal) | free(premise))
     if extents is None or tensors(goal) or tensors(premise):
         return Verdict("unknown", "enumeration", reason="the domain is not literal")
-    if math.prod(extents.values()) > limit:
-        return Verdict("unknown", "enumeration", reason=f"more than {limit} points")
+    if math.prod(extents.values()) > POINTS:
+        return Verdict("unknown", "enumeration", reason=f"more than {POINTS} points")
     if not (fits_int64(goal) and fits_int64(premise)):
         return Verdict("unknown", "enumeration", reason="values may exceed 64 bits")
     try:

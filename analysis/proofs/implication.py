@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ..terms.condition_terms import ge0
 from ..terms.order import nonneg
 from ..terms.quotient import is_div
-from ..terms.scalar import ge0
 from ..terms.term import TRUE, CallTerm, Int, Term, as_int, mul
 
 

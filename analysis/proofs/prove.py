@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..terms.scalar import conj, parts
+from ..terms.condition_terms import conj, parts
 from ..terms.term import FALSE, TRUE, Term
 from ..terms.work import spend
 from .exhaustive import exhaustive

@@ -66,11 +66,6 @@ def remember(key: Key | None, entry: KnownFunction) -> None:
     _cache[key] = entry
 
 
-def forget() -> None:
-    """Empty the cache."""
-    _cache.clear()
-
-
 class NotPlain(Exception):
     """A value that cannot be part of a key."""
 

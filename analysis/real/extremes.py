@@ -13,8 +13,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..lifting.loops.reduction import canonical
+from ..terms.condition_terms import ite
 from ..terms.evaluate import numpy_dtype
-from ..terms.scalar import identity, ite, reduce, split_guard
+from ..terms.reduction_terms import identity, reduce, split_guard
 from ..terms.term import TRUE, ZERO, CallTerm, Const, Reduce, Term, const
 from ..terms.traversal import substitute
 from .polynomial import REAL, Poly, combine_all, operands, plus, poly_of, product_of, to_term

@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..lifting.loops.reduction import canonical
-from ..terms.scalar import ite, reduce, split_guard
+from ..terms.condition_terms import ite
+from ..terms.reduction_terms import reduce, split_guard
 from ..terms.term import (
     ONE,
     TRUE,

@@ -13,13 +13,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..lifting.loops.reduction import canonical
-from ..terms.scalar import identity, reduce
+from ..terms.reduction_terms import identity, reduce
 from ..terms.term import Int, Load, Reduce, TensorVar, Term, Var, as_int, fresh, integer, load
 from ..terms.traversal import map_loads, substitute, subterms, tensors
 from .polynomial import Monomial, Poly, combine_all, plus, poly_of
 
 Vector = tuple[int, ...]
-Shape = tuple[Term, tuple[TensorVar, ...]]
 
 
 def reroll_sum(poly: Poly, dtype: str) -> Poly:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import is_ as operator_is
 from types import MappingProxyType
 from typing import Any, Literal
 
-import tvm_ffi
-from tvm import tirx
-
 from ..proofs.equal import Obligation
-from ..proposal.answer_values import Structural, over, symbolic, text
+from ..proposal.answer_values import Structural
 from ..proposal.call_op import bind_arguments
 from ..proposal.proposal import Constant
 from ..proposal.undetermined import Undetermined
-from ..terms.term import Int, Var
 from .buffer_layout import BufferLayout
+from .plain_values import to_plain
 
 CertificateKind = Literal["rebuilt", "proved", "extern", "kernel", "real", "tested"]
 PatternKind = Literal[
@@ -266,65 +262,6 @@ def with_certificate(
 
 def _certified(info: LayoutNormalised, certificate: Certificate) -> LayoutNormalised:
     return replace(info, logical=replace(info.logical, certificate=certificate))
-
-
-Leaves = Callable[[], Mapping[Var, Any]]
-
-
-def over_variables(info: OpInfo | LayoutNormalised, leaves: Leaves) -> OpInfo | LayoutNormalised:
-    """Return the answer with TIR expressions for terms over sizes."""
-    return _op_over(info, leaves) if isinstance(info, OpInfo) else _laid_over(info, leaves)
-
-
-def _laid_over(info: LayoutNormalised, leaves: Leaves) -> LayoutNormalised:
-    logical = _op_over(info.logical, leaves)
-    moved = any(b is not None and b.symbolic for b in info.buffers)
-    if logical is info.logical and not moved:
-        return info
-    buffers = tuple(None if b is None else b.over(leaves()) for b in info.buffers)
-    return replace(info, logical=logical, buffers=buffers)
-
-
-def _op_over(info: OpInfo, leaves: Leaves) -> OpInfo:
-    alternatives = tuple(_op_over(a, leaves) for a in info.alternatives)
-    relayout = None if info.relayout is None else _laid_over(info.relayout, leaves)
-    bounds: list[Any] = [(u.low, u.high, u.values) for u in info.undetermined]
-    unchanged = relayout is info.relayout and all(map(operator_is, alternatives, info.alternatives))
-    if unchanged and not symbolic([*info.attrs.values(), *bounds]):
-        return info
-    expressions = leaves()
-    return replace(
-        info,
-        attrs={k: over(v, expressions) for k, v in info.attrs.items()},
-        undetermined=tuple(
-            replace(
-                undetermined,
-                **{
-                    k: over(getattr(undetermined, k), expressions)
-                    for k in ("low", "high", "values")
-                },
-            )
-            for undetermined in info.undetermined
-        ),
-        alternatives=alternatives,
-        relayout=relayout,
-    )
-
-
-def to_plain(value: Any) -> Any:
-    """Return a value as JSON: symbolic dimensions and index maps become text."""
-    if isinstance(value, Int):
-        return value.const if value.const is not None else repr(value)
-    if isinstance(value, (tirx.IntImm, tirx.FloatImm)):
-        return bool(value.value) if str(value.ty.dtype) == "bool" else value.value
-    if isinstance(value, tvm_ffi.Object):
-        return str(value) if isinstance(value, tirx.IndexMap) else text(value)
-    if isinstance(value, (tuple, list)):
-        return [to_plain(v) for v in value]
-    if isinstance(value, Constant):
-        return value.value
-    plain = value is None or isinstance(value, (str, int, float))
-    return value if plain else str(value)
 
 
 def _open(undetermined: Undetermined) -> dict[str, Any]:

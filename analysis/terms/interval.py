@@ -117,7 +117,7 @@ _RULES = {
 }
 
 
-def fits_int64(term: Term, limit: int = 1 << 62) -> bool:
-    """Return whether every intermediate value is known to be below ``limit``."""
+def fits_int64(term: Term) -> bool:
+    """Return whether every intermediate value is known to be below 2**62."""
     largest = magnitude(term)
-    return largest is not None and largest < limit
+    return largest is not None and largest < 1 << 62

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from operator import is_
 from typing import Any
 
-from .scalar import call, reduce
+from .reduction_terms import reduce
+from .scalar import call
 from .term import (
     Fold,
     Int,

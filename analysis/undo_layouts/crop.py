@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from ..lifting.effects.tensor_expression import OutputDefinition
 from ..proofs.context import simplify, thorough
+from ..terms.condition_terms import ge0
 from ..terms.order import bounds
-from ..terms.scalar import ge0
 from ..terms.term import ONE, CallTerm, Const, Int, TensorVar, Term, Var, as_int, integer
 from .move import LogicalState, apply_change, crop, guarded_loads
 from .tensor_access import bare

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 from ..lifting.effects.tensor_expression import OutputDefinition, TensorExpression
 from ..proofs.prove import prove
+from ..terms.condition_terms import conj, ge0, negate, parts
 from ..terms.integer import floordiv
 from ..terms.quotient import is_div
-from ..terms.scalar import conj, ge0, negate, parts
 from ..terms.term import (
     ONE,
     ZERO,

@@ -109,11 +109,6 @@ def stream(name: str, count: int = 50, seed: int = 0) -> list[Size]:
     return [USUAL[name][k] for k in rng.integers(0, len(USUAL[name]), count)]
 
 
-def sizes(name: str, count: int = 50, seed: int = 0) -> list[int]:
-    """Return the stream of a model with one symbolic dimension."""
-    return [n for (n,) in stream(name, count, seed)]
-
-
 def _mlp(nn: Any) -> Any:
     return nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(),
                          nn.Linear(512, 64))  # fmt: skip
@@ -265,5 +260,3 @@ MODELS: dict[str, Callable[[Any], Any]] = {
     "conv1d": _conv1d, "gated": _gated, "recurrent": _recurrent, "image": _image,
     "recogniser": _recogniser, "decoder": _decoder,
 }  # fmt: skip
-
-Caller = Callable[[Array], Any]

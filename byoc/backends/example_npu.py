@@ -17,7 +17,7 @@ import numpy as np
 import tvm_ffi
 
 from ...analysis.proposal.proposal import Constant
-from ...analysis.results.op_info import to_plain
+from ...analysis.results.plain_values import to_plain
 from ..backend.backend import Backend, Code
 from ..backend.region import Array, Call, Region, Tensor
 from ..codegen.abi import ABI

@@ -9,7 +9,8 @@ from typing import Any
 from ...analysis import Refusal, lift
 from ...analysis.lifting.effects.tensor_expression import TensorExpression
 from ...analysis.lifting.tir.from_tir import Unliftable
-from ...analysis.terms.scalar import SMALL, ge0
+from ...analysis.terms.condition_terms import ge0
+from ...analysis.terms.reduction_terms import SMALL
 from ...analysis.terms.term import Const, TensorVar, Term, Var, variable
 from ...analysis.terms.traversal import free, subterms
 from ..dims.symbolic_dims import Symbol, Unbound, symbols

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Protocol
 
-from ...analysis.terms.scalar import conj, disj, ge0, negate, parts
+from ...analysis.terms.condition_terms import conj, disj, ge0, negate, parts
 from ...analysis.terms.term import (
     FALSE,
     INT_DTYPES,

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 
-from ...analysis.terms.scalar import conj, eq0, ge0, identity, negate, parts
+from ...analysis.terms.condition_terms import conj, eq0, ge0, negate, parts
+from ...analysis.terms.reduction_terms import identity
 from ...analysis.terms.term import (
     FOREVER,
     INT_DTYPES,

@@ -11,17 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...analysis.proofs.prove import prove
-from ...analysis.terms.scalar import conj, negate
-from ...analysis.terms.term import (
-    FALSE,
-    TRUE,
-    Int,
-    TensorVar,
-    Term,
-    Var,
-    as_int,
-    size,
-)
+from ...analysis.terms.condition_terms import conj, negate
+from ...analysis.terms.term import FALSE, TRUE, Int, TensorVar, Term, Var, as_int, size
 from ...analysis.terms.traversal import free, substitute
 from .padding_value import Number
 

@@ -20,7 +20,7 @@ from ...analysis.lifting.effects.tensor_expression import TensorExpression
 from ...analysis.lifting.tir.from_tir import ExpressionReader, Unliftable
 from ...analysis.lifting.tir.node import NodeDict, items
 from ...analysis.proofs.prove import prove
-from ...analysis.terms.scalar import conj, ge0, parts
+from ...analysis.terms.condition_terms import conj, ge0, parts
 from ...analysis.terms.term import (
     TRUE,
     ZERO,

@@ -12,18 +12,17 @@ from typing import Any
 
 from tvm import relax
 
-from ...analysis.lifting.tir.node import NodeDict
 from ...analysis.support.origin import span_of, with_span
-from ...analysis.support.tvm_compat import array_of
 from ..alternatives.alternative import GIVEN
-from ..alternatives.local_alternatives import weight
 from ..alternatives.op_spec import OpSpec
 from ..graph.relax_graph import Graph, Op, Value
 from ..graph.unused import without_unused
 from ..model.layout import Layout
 from ..rewrite.rewrite import ParamAlias, Rewritten
 from ..search.decide import Plan
+from .constant_copies import ConstantCopies
 from .conversion import LayoutConversion, converted, layouts_of
+from .reads import Reads
 
 Rewrite = Callable[[Any, Sequence[Layout | None], bool], Rewritten | ParamAlias]
 Layouts = tuple[Layout | None, ...]
@@ -54,27 +53,17 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
     ) -> None:
         super().__init__(mod)
         self.specs, self.rewrite = specs, rewrite
-        self.budget, self.copied = budget, 0
-        self.constants: dict[int, set[Layout]] = {}
+        self.constants = ConstantCopies(budget)
         self.added: dict[tuple[int, Layouts], Any] = {}
         self.copies: dict[LayoutConversion, Any] = {}
-        self.folded: dict[tuple[int, Layout], Any] = {}
 
     def function(self, gvar: Any, func: Any, graph: Graph, plan: Plan) -> None:
         self.graph, self.plan = graph, plan
         self.at: dict[Value, dict[Layout, Any]] = {}
-        self.tuples = NodeDict[Op]()
         self.started = False
         self.span: Any = None  # the source span of the binding that is rewritten
-        self.read_layouts = _read_layouts(graph, plan)
-        self.block_numbers = NodeDict[int]()
-        _homes(func.body, self.block_numbers)
-        self.block_of = {op: self.block_numbers.get(var) for var, op in graph.by_var.items()}
-        for op in graph.ops:
-            for k, value in enumerate(op.inputs):
-                if value is not None and value.constant:
-                    layout = plan.reads[op].get(k) or Layout.identity(value.rank)
-                    self.constants.setdefault(value.expr.__chandle__(), set()).add(layout)
+        self.reads = Reads(func, graph, plan)
+        self.constants.note(graph, plan)
         self.params = list(func.params)
         new = list(map(self.parameter, self.params))
         moved = any(not self.same(p, q) for p, q in zip(self.params, new, strict=True))
@@ -122,7 +111,7 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         """Record a value that anything but a ``call_tir`` produced."""
         value = self.graph.of.get(var)
         if value is not None:
-            self.current_block = self.block_numbers.get(var)
+            self.current_block = self.reads.block_of(var)
             self.record(value, Layout.identity(value.rank), self.visit_expr(var), var)
 
     def only_parts(self, binding: Any) -> bool:
@@ -137,7 +126,7 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
 
     def begin(self, var: Any) -> None:
         """Convert the parameters before the first binding."""
-        self.current_block = self.block_numbers.get(var)
+        self.current_block = self.reads.block_of(var)
         if self.started:
             return
         self.started = True
@@ -231,7 +220,7 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         local = isinstance(expr, relax.DataflowVar) and self.leaves(value, layout, like)
         at[layout] = self.emit(expr, like, True) if local else expr
         moved = self.plan.converted.get(value, ())
-        for target in sorted(self.read_layouts.get(value, ()), key=lambda x: x not in moved):
+        for target in sorted(self.reads.layouts(value), key=lambda x: x not in moved):
             if target not in at:
                 source = next((x for x in at if value.order(x) == value.order(target)), layout)
                 step = LayoutConversion(value.shape, value.dtype, source, target)
@@ -242,8 +231,7 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         """Whether a value in a layout is used outside the block that produces it."""
         if self.plan.needed.get(value) == layout and not isinstance(like, relax.DataflowVar):
             return True
-        readers = (op for op in value.uses if layout in _layouts_read(self.plan, op, value))
-        return any(self.block_of[op] != self.current_block for op in readers)
+        return self.reads.leave(value, layout, self.current_block)
 
     def add(self, step: LayoutConversion) -> Callable[[Any, str], Any]:
         def once(func: Any, name: str) -> Any:
@@ -273,62 +261,17 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
             return self.at[value][layout]
         if layout.is_identity:
             return value.expr
-        key = (value.expr.__chandle__(), layout)
-        if key not in self.folded and not self.affordable(value, layout):
-            step = LayoutConversion(value.shape, value.dtype, Layout.identity(value.rank), layout)
-            return self.builder_.emit(converted(value.expr, step, self.add(step)), "const")
-        if key not in self.folded:
-            self.folded[key] = relax.const(layout.move(array_of(value.expr).numpy()), value.dtype)
-        return self.folded[key]
-
-    def affordable(self, value: Value, layout: Layout) -> bool:
-        """Whether the budget allows one more copy of a constant."""
-        size = weight(value) if len(self.constants[value.expr.__chandle__()]) > 1 else 0
-        if self.budget is not None and self.copied + size > self.budget:
-            return False
-        self.copied += size
-        return True
+        copy = self.constants.get(value, layout)
+        if copy is not None:
+            return copy
+        step = LayoutConversion(value.shape, value.dtype, Layout.identity(value.rank), layout)
+        return self.builder_.emit(converted(value.expr, step, self.add(step)), "const")
 
     def gvar(self, op: Op, layouts: Layouts, func: Any) -> Any:
         key = (op.call.args[0].__chandle__(), layouts)
         if key not in self.added:
             self.added[key] = self.builder_.add_func(func, op.name)
         return self.added[key]
-
-
-def _read_layouts(graph: Graph, plan: Plan) -> dict[Value, list[Layout]]:
-    """The layouts in which each value is read."""
-    out: dict[Value, list[Layout]] = {v: [x] for v, x in plan.needed.items()}
-    for op in graph.ops:
-        for value in dict.fromkeys(op.inputs):
-            if value is not None and not value.constant:
-                layouts = out.setdefault(value, [])
-                layouts += [x for x in _layouts_read(plan, op, value) if x not in layouts]
-    return out
-
-
-def _layouts_read(plan: Plan, op: Op, value: Value) -> list[Layout]:
-    """The layouts in which an op reads a value."""
-    reads = plan.reads[op]
-    layouts = (
-        reads.get(k) or Layout.identity(value.rank)
-        for k, operand in enumerate(op.inputs)
-        if operand is value
-    )
-    return list(dict.fromkeys(layouts))
-
-
-def _homes(body: Any, homes: NodeDict[int]) -> None:
-    """Map each variable to the number of the block that defines it."""
-    for block in getattr(body, "blocks", ()):
-        number = len(homes.items())
-        for binding in block.bindings:
-            homes[binding.var] = number
-        for binding in block.bindings:
-            value = getattr(binding, "value", None)
-            if isinstance(value, relax.If):
-                _homes(value.true_branch, homes)
-                _homes(value.false_branch, homes)
 
 
 def _bound(body: Any) -> Any:

@@ -27,7 +27,7 @@ def report(mod: Any, planned: Any, parts: Sequence[Part]) -> PlanReport:
     for graph, plan, specs in parts:
         axes = letters(graph, specs)
         values += [_value(v, plan, axes.get(v, "")) for v in graph.values if not v.free]
-        conversions += _conversions(graph, plan, specs, axes)
+        conversions += _conversions(plan, specs, axes)
         ops += [_op(op, graph, plan, specs[op], axes) for op in graph.ops]
     solved = [plan.solution for _, plan, _ in parts]
     return PlanReport(
@@ -53,9 +53,7 @@ def _value(value: Value, plan: Plan, axes: str) -> ValueChoice:
     return ValueChoice(value.name, value.shape, value.dtype, layout, why)
 
 
-def _conversions(
-    graph: Graph, plan: Plan, specs: Mapping[Op, OpSpec], axes: Axes
-) -> list[Conversion]:
+def _conversions(plan: Plan, specs: Mapping[Op, OpSpec], axes: Axes) -> list[Conversion]:
     out = []
     for value, targets in plan.converted.items():
         if value.weight:

@@ -27,7 +27,8 @@ from ..model.extents import literal, physical
 from ..model.layout import Layout
 from ..verify.paired_buffers import Correspondence
 from .body import Body
-from .nest import BlockNest, Iterator, Loop, nest
+from .loop_order import Iterator, Loop
+from .nest import BlockNest, nest
 from .padding import guarded_step, guarded_store, harmless, keeps_padding
 
 LoopOrder = Literal["tiled", "layout", "given"]

@@ -25,8 +25,10 @@ from ...analysis.proofs.equal import Proof, prove_equal
 from ...analysis.proofs.pairing import Different
 from ...analysis.proofs.prove import prove as holds
 from ...analysis.results.op_info import ASSUMED, Certificate, Refusal
+from ...analysis.terms.condition_terms import conj, eq0, ge0
 from ...analysis.terms.evaluate import Unevaluable, evaluate
-from ...analysis.terms.scalar import call, conj, eq0, ge0, identity
+from ...analysis.terms.reduction_terms import identity
+from ...analysis.terms.scalar import call
 from ...analysis.terms.term import (
     FALSE,
     INT_DTYPES,
@@ -201,7 +203,7 @@ def _prove_outputs(
             proof.ordered |= part.ordered
         proof.reassociated |= regroups(old.body, "add", "mul")
         proof.ordered |= regroups(old.body, "min", "max")
-        _check_padding(raw, after, layouts, shapes)
+        _check_padding(raw, layouts, shapes)
     exact = not (proof.reassociated or proof.finite or proof.ordered)
     padded = any(x is not None and x.pad_value is not None and x.padded(literal(s))
                  for x, s in zip(layouts, shapes, strict=True))  # fmt: skip
@@ -241,9 +243,7 @@ def _padding_conditions(layout: Layout, index: Index, shape: Index) -> list[Term
     return [c for c in conditions if c is not FALSE]
 
 
-def _check_padding(
-    definition: OutputDefinition, after: TensorExpression, layouts: Layouts, shapes: Sequence[Index]
-) -> None:
+def _check_padding(definition: OutputDefinition, layouts: Layouts, shapes: Sequence[Index]) -> None:
     """Raises `Different` if the padding of a result may not hold its pad value."""
     position = definition.out.position
     layout = layouts[position]

@@ -32,7 +32,7 @@ def test_an_operator_is_forced_once() -> None:
 
 
 def test_an_extent_has_its_values_once() -> None:
-    tuning = MeasureOptions(None, None, None, 1, 1.0, ["n=1,16", "n=2"])
+    tuning = MeasureOptions(timeout=1.0, extents=["n=1,16", "n=2"])
     with pytest.raises(ValueError, match=r"^--extent n: expected once, got 1,16 and 2$"):
         tuning.measure("llvm", lambda *_: None)
 

@@ -22,7 +22,6 @@ from opinfo.analysis.whole.propose_suppressions import NAME as SUPPRESSION
 EXTERN = "lowers to a call of an external function, not to TIR"
 VANISHES = "its legalisation is its operand: there is no PrimFunc"
 HOST = "a host function that reads the descriptor of its tensor: it has no buffers"
-TODO = "no recogniser yet"
 
 #: Operators that are the same call of the same constructor as another one.
 SAME: Mapping[str, str] = {"relax.nn.attention_bias": "relax.nn.attention"}

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-Array = np.ndarray[Any, Any]
-
 
 def const(rng: np.random.Generator, *shape: int) -> Any:
     return relax.const(rng.standard_normal(shape).astype("float32") / 4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -57,7 +57,6 @@ def main(x: T.Buffer((4, 5, 3), "float32"), out: T.Buffer((4, 15), "float32")):
             vi, vj = T.axis.remap("SS", [i, j])
             out[vi, vj] = x[vi, vj // 3, vj % 3]
 """
-Install = Callable[..., None]
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -322,6 +322,3 @@ def broadcast(rng: random.Random) -> Operator:
     dtype = rng.choice(("float32", "float32", "int32"))
     operands = ((shape, dtype), (other, dtype))
     return Operator("broadcast", lambda a, b: fn(a, b), operands)
-
-
-NAMES: Sequence[str] = tuple(FAMILIES)

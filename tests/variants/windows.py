@@ -8,7 +8,6 @@ from typing import Any
 from . import Variant, family, forms, options, thin
 
 SPACE = {1: "W", 2: "HW", 3: "DHW"}
-EXTENT = {1: "w", 2: "h, w", 3: "d, h, w"}
 SIZES: dict[str, Any] = {"n": 2, "d": 6, "h": 9, "w": 8}
 KERNELS = {1: ((3,), (1,), (8,)), 2: ((3, 3), (1, 1), (3, 2), (9, 8)), 3: ((3, 2, 2), (1, 1, 1))}
 STRIDES = {1: ((1,), (2,), (4,)), 2: ((1, 1), (2, 2), (3, 1)), 3: ((1, 1, 1), (2, 1, 3))}

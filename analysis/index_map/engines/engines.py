@@ -19,8 +19,8 @@ from ...proofs.exhaustive import domain, grid
 from ...proofs.implication import follows_from
 from ...proofs.verdict import Verdict
 from ...support.tvm_compat import sym
+from ...terms.condition_terms import disj, negate, parts
 from ...terms.evaluate import Unevaluable, evaluate
-from ...terms.scalar import disj, negate, parts
 from ...terms.term import CallTerm, Term, Var, as_int
 from ..maps.bounds import certainly_nonneg
 from ..maps.from_terms import to_tvm

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ...terms.condition_terms import conj, eq0, ge0
 from ...terms.flat import volume
-from ...terms.scalar import conj, eq0, ge0
 from ...terms.term import ONE, TRUE, ZERO, Int, Term, Var, as_int, variable
 from ...terms.traversal import free, ints, substitute
 from ..maps.to_terms import Map
@@ -105,13 +105,6 @@ def injective(index_map: Map) -> Goal:
         )
     )
     return Goal("injective", "f(x) = f(z) implies x = z", claim, premise)
-
-
-def equal(index_map: Map, results: Sequence[Int], name: str = "equal") -> Goal:
-    """Return ``f(x) = g(x)`` for results over the same axes."""
-    lets = _lets("f", index_map.results)
-    claim = conj(*(eq0(as_int(v) - t) for (v, _), t in zip(lets, results, strict=True)))
-    return Goal(name, "f(x) = g(x)", claim, index_map.predicate, lets)
 
 
 def place(var: Var) -> Int:

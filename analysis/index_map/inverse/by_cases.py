@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...terms.scalar import call, conj, eq0, ge0, ite, negate
+from ...terms.condition_terms import conj, eq0, ge0, ite, negate
+from ...terms.scalar import call
 from ...terms.term import FALSE, CallTerm, Int, Term, Var, as_int
 from ...terms.traversal import ints, rebuild, substitute, subterms
 from ..engines.goal import place

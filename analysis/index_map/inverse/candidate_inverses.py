@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...solving.integer_equations import solve
-from ...terms.scalar import parts
+from ...terms.condition_terms import parts
 from ...terms.term import ZERO, CallTerm, Int, Term, Var, as_int
 from ..engines.goal import place
 from ..maps.to_terms import Map

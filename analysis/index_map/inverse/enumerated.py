@@ -14,7 +14,7 @@ import numpy as np
 import tvm
 from tvm.tirx import IndexMap
 
-from ...terms.scalar import negate
+from ...terms.condition_terms import negate
 from ...terms.term import Int, Var, integer, variable
 from ..engines.engines import EngineAnswer
 from ..engines.image import Image, collision, image

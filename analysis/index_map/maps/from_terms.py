@@ -18,9 +18,6 @@ from ...terms.term import TRUE, CallTerm, Const, Int, Term, Var, as_int
 from ...terms.traversal import free
 from .to_terms import Unsupported
 
-Piece = tuple[Int, Any]
-"""A coefficient (literal or over sizes) and what it multiplies, as a TVM expression or None."""
-
 
 def to_tvm(term: Term, leaves: Mapping[Var, Any], dtype: str = "int64") -> Any:
     """Return the expression of a term; ``leaves`` has the expression of each variable.

@@ -11,8 +11,8 @@ from functools import cache, cached_property
 
 from ...proofs.implication import follows_from
 from ...solving.integer_equations import solve
+from ...terms.condition_terms import conj, eq0, ge0, ite, parts
 from ...terms.order import bounds, nonneg, ranges_over
-from ...terms.scalar import conj, eq0, ge0, ite, parts
 from ...terms.term import (
     FALSE,
     TRUE,

@@ -9,9 +9,11 @@ of f. An unrolled loop is rerolled.
 from __future__ import annotations
 
 from ...proofs.prove import prove
+from ...terms.condition_terms import conj, ge0, ite, negate, parts
 from ...terms.integer import floordiv
+from ...terms.reduction_terms import identity, reduce, split_guard
 from ...terms.scalar import call as scalar_call
-from ...terms.scalar import conj, extreme, ge0, identity, ite, negate, parts, reduce, split_guard
+from ...terms.scalar import extreme
 from ...terms.term import (
     ZERO,
     CallTerm,

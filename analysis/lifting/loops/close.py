@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from dataclasses import replace
 
+from ...terms.condition_terms import conj, ge0, ite, parts
 from ...terms.order import bounds, nonneg
-from ...terms.scalar import conj, ge0, ite, parts
 from ...terms.term import (
     FALSE,
     ONE,

@@ -8,8 +8,10 @@ counted separately, and their counts multiplied.
 
 from __future__ import annotations
 
+from ...terms.condition_terms import conj, ite, parts
 from ...terms.integer import floordiv
-from ...terms.scalar import conj, extreme, ite, parts, split_guard
+from ...terms.reduction_terms import split_guard
+from ...terms.scalar import extreme
 from ...terms.term import ONE, ZERO, CallTerm, Int, Reduce, Term, Var, as_int, integer, mul
 from ...terms.traversal import free
 

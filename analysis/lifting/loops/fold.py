@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ...proofs.context import simplify
+from ...terms.condition_terms import conj, ge0, ite, parts
 from ...terms.integer import floordiv
 from ...terms.order import nonneg, ranges_over
 from ...terms.quotient import is_div
-from ...terms.scalar import conj, ge0, ite, parts
 from ...terms.term import (
     FOREVER,
     INT_DTYPES,

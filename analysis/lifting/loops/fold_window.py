@@ -8,10 +8,10 @@ row-major order, for each row.
 
 from __future__ import annotations
 
+from ...terms.condition_terms import parts
 from ...terms.integer import floordiv
 from ...terms.order import ranges_over
 from ...terms.quotient import is_div
-from ...terms.scalar import parts
 from ...terms.term import CallTerm, Fold, Int, Term, Var, as_int, mul, variable
 from ...terms.traversal import free, substitute
 from .fold import atom, idle, make_fold

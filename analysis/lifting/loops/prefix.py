@@ -7,7 +7,8 @@
 from __future__ import annotations
 
 from ...proofs.prove import prove
-from ...terms.scalar import conj, identity, ite, negate, parts, reduce, split_guard
+from ...terms.condition_terms import conj, ite, negate, parts
+from ...terms.reduction_terms import identity, reduce, split_guard
 from ...terms.term import FALSE, TRUE, CallTerm, Int, Reduce, Term, as_int, fresh, integer
 from ...terms.traversal import substitute, tensors
 

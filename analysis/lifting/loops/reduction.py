@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from itertools import permutations
 
+from ...terms.condition_terms import conj, ite, parts
 from ...terms.integer import floordiv
 from ...terms.order import nonneg
 from ...terms.quotient import is_div
-from ...terms.scalar import conj, identity, ite, parts, reduce, split_guard
+from ...terms.reduction_terms import identity, reduce, split_guard
 from ...terms.term import (
     ONE,
     ZERO,
@@ -157,7 +158,7 @@ def _fuse(reduction: Reduce) -> Term | None:
     for a, b in permutations(reduction.axes, 2):
         assert a.extent is not None and b.extent is not None
         uses = [dict(p.terms) for p in ints if a in free(p) or b in free(p)]
-        if not uses or not all(_is_fused(p, a, b, b.extent) for p in uses):
+        if not uses or not all(_is_fused(p, a, b) for p in uses):
             continue
         fused = fresh(mul(a.extent, b.extent), "r")
         high = floordiv(as_int(fused), b.extent)
@@ -169,8 +170,8 @@ def _fuse(reduction: Reduce) -> Term | None:
     return None
 
 
-def _is_fused(terms: dict[tuple[Term, ...], int], a: Var, b: Var, extent: Int) -> bool:
-    """Whether each linear occurrence of a comes with one of b, and ``extent`` times its factor."""
+def _is_fused(terms: dict[tuple[Term, ...], int], a: Var, b: Var) -> bool:
+    """Whether linear occurrences of a come with as many of b."""
     of_a = [(m, c) for m, c in terms.items() if a in m]
     of_b = [(m, c) for m, c in terms.items() if b in m]
     return bool(of_a or of_b or any(is_div(x) for m in terms for x in m)) and len(of_a) == len(of_b)

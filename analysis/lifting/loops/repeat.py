@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...terms.scalar import conj
+from ...terms.condition_terms import conj
 from ...terms.term import FOREVER, Load, TensorVar, Term, fresh, load
 from ...terms.traversal import subterms, tensors
 from ..effects.effects import Effects, Write

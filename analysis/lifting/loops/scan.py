@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from dataclasses import dataclass
 
-from ...terms.scalar import conj, ge0, ite, parts
+from ...terms.condition_terms import conj, ge0, ite, parts
 from ...terms.term import (
     INT_DTYPES,
     TRUE,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...proofs.prove import prove
-from ...terms.scalar import conj, ge0, ite, parts
+from ...terms.condition_terms import conj, ge0, ite, parts
 from ...terms.term import (
     INT_DTYPES,
     ONE,

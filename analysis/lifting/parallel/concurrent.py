@@ -17,7 +17,7 @@ from itertools import combinations_with_replacement
 from ...proofs.context import simplify
 from ...proofs.equal import prove_equal
 from ...proofs.pairing import Different
-from ...terms.scalar import conj
+from ...terms.condition_terms import conj
 from ...terms.term import TensorVar, Term, Var
 from ...terms.traversal import substitute, tensors
 from ..effects.effects import Effects

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ...proofs.prove import prove
-from ...terms.scalar import eq0, parts
+from ...terms.condition_terms import eq0, parts
 from ...terms.term import (
     FALSE,
     ONE,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from ...terms.scalar import conj
+from ...terms.condition_terms import conj
 from ...terms.term import SIZES, ZERO, Int, TensorVar, Term, Var, as_int, load
 from ...terms.traversal import free, map_loads, substitute, tensors
 from ..effects.effects import Effects, Write, pinned_value

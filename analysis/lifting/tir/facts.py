@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ...proofs.implication import follows_from
+from ...terms.condition_terms import conj, ge0, ite, negate, parts
 from ...terms.order import bounds, nonneg
 from ...terms.quotient import is_div
-from ...terms.scalar import conj, ge0, ite, negate, parts
 from ...terms.term import (
     ONE,
     SIZES,

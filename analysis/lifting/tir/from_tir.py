@@ -15,8 +15,9 @@ import tvm
 from tvm.tirx.buffer import is_buffer_var
 
 from ...support.tvm_compat import TENSOR_LOAD, is_predicated, source_of
+from ...terms.condition_terms import conj, disj, ite, negate, parts
 from ...terms.integer import floordiv, floormod
-from ...terms.scalar import call, conj, disj, extreme, ite, negate, parts
+from ...terms.scalar import call, extreme
 from ...terms.term import (
     FALSE,
     INT_DTYPES,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from ...terms.condition_terms import conj, disj, eq0, ge0, ite, negate
 from ...terms.integer import floordiv, floormod
 from ...terms.interval import interval
 from ...terms.order import bounds, nonneg
-from ...terms.scalar import call, conj, disj, eq0, ge0, ite, negate
+from ...terms.scalar import call
 from ...terms.term import INT_DTYPES, CallTerm, Int, Term, as_int, integer, raw_call
 from ...terms.traversal import free, subterms, tensors
 

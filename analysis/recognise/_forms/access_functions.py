@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from ...lifting.effects.tensor_expression import OutputDefinition, TensorExpression
 from ...results.op_info import Refusal
+from ...terms.condition_terms import negate, parts
 from ...terms.order import nonneg
-from ...terms.scalar import negate, parts
 from ...terms.term import (
     ONE,
     ZERO,

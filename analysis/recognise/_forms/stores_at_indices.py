@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...lifting.effects.tensor_expression import OutputDefinition
-from ...terms.scalar import parts
+from ...terms.condition_terms import parts
 from ...terms.term import CallTerm, Fold, Int, Load, TensorVar, Term, as_int
 from ...terms.traversal import subterms
 from .sums_of_products import bare

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...terms.scalar import is_const, parts, split_guard
+from ...terms.condition_terms import parts
+from ...terms.reduction_terms import split_guard
+from ...terms.scalar import is_const
 from ...terms.term import TRUE, ZERO, CallTerm, Const, Int, Load, Reduce, Term, Var
-from ...terms.traversal import free
 
 
 @dataclass(frozen=True)
@@ -100,18 +101,11 @@ def only(poly: Int) -> Var | None:
     return poly.atom if isinstance(poly.atom, Var) else None
 
 
-def bound(poly: Int, axes: tuple[Var, ...]) -> list[Var]:
-    """Reduction axes that occur in an index, in their order."""
-    variables = free(poly)
-    return [a for a in axes if a in variables]
-
-
 __all__ = [
     "TRUE",
     "Product",
     "affine",
     "bare",
-    "bound",
     "only",
     "product",
     "split_guard",

@@ -17,7 +17,7 @@ from ...lifting.effects.tensor_expression import OutputDefinition, TensorExpress
 from ...proposal.proposal import Proposal
 from ...registry import Matches, recogniser
 from ...results.op_info import Refusal
-from ...terms.scalar import parts
+from ...terms.condition_terms import parts
 from ...terms.term import CallTerm, Int, Load, TensorVar, Var, as_int
 from ...terms.traversal import subterms
 from .._forms.sums_of_products import bare

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...proposal.undetermined import Undetermined
+from ...terms.condition_terms import eq0, ge0, ite
 from ...terms.integer import floordiv
-from ...terms.scalar import eq0, ge0, ite
 from ...terms.term import ZERO, Int, Term, Var, as_int, integer
 from .._forms.sums_of_products import affine
 

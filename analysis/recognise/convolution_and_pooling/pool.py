@@ -11,18 +11,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import islice, product
-from typing import Any
 
 from ...lifting.effects.tensor_expression import TensorExpression
 from ...proposal.proposal import Proposal
-from ...proposal.undetermined import Undetermined, flags
 from ...registry import Matches, Refuses, recogniser
 from ...results.op_info import Refusal
-from ...terms.term import CallTerm, Int, Load, Term
+from ...terms.term import CallTerm, Load, Term
 from .._forms.reduced_dimensions import swept
 from .._forms.sums_of_products import Combined, combined, uncast
-from ._window import Fitted, WindowAxis, as_coordinate, fit, rounded_up, undetermined, window
+from ._pool_attributes import PooledLoad, readings
+from ._window import as_coordinate, window
 from .conv import DATA, SPATIAL
 
 _AVG = {"strides": (2, 2), "pool_size": (3, 3), "padding": (1, 1, 1, 1)}
@@ -212,7 +210,8 @@ def _windows(
             windows.append((window_axis, place))
         else:
             if {w.tap for w, _ in windows} >= set(reduction.axes):
-                yield from _proposals(expression, load, kind, divisor, layout, windows)
+                out = expression.outputs[0].out
+                yield from readings(PooledLoad(out, load, kind, divisor, layout, tuple(windows)))
                 if layout in DATA[len(axes)]:
                     return
 
@@ -222,130 +221,6 @@ def _packed(load: Load) -> Iterator[str]:
     last = load.tensor.shape[-1].const
     if len(load.tensor.shape) == 5 and last is not None and last > 1:
         yield f"NCHW{last}c"
-
-
-def _proposals(
-    expression: TensorExpression,
-    load: Load,
-    kind: str,
-    divisor: Term | None,
-    layout: str,
-    windows: list[tuple[WindowAxis, int]],
-) -> Iterator[Proposal]:
-    out = expression.outputs[0].out
-    size, fitted = [], []
-    for axis, place in windows:
-        taps = 1 if axis.tap is None or axis.tap.extent is None else axis.tap.extent.const
-        if not taps:
-            return
-        end = fit(axis, load.tensor.shape[place], out.shape[place], taps)
-        if end is None:
-            yield from _symbolic(expression, load, kind, divisor, layout, windows)
-            return
-        size.append(taps)
-        fitted.append(end)
-    before = tuple(s.before for s in fitted)
-    attrs: dict[str, Any] = {
-        "pool_size": tuple(size),
-        "strides": tuple(s.stride for s in fitted),
-        "padding": (*before, *(s.after for s in fitted)),
-        "dilation": tuple(s.dilation for s in fitted),
-        "ceil_mode": False,
-        "count_include_pad": False,
-        "layout": layout,
-        "out_layout": layout,
-    }
-    padded = any(attrs["padding"]) or any(d > 1 for d in attrs["dilation"])
-    seen = kind == "avg" and padded
-    first = _constant(divisor)  # rounding up counts padding, but nothing after it
-    counted = (first, not first) if seen else (False,)
-    notes = (*undetermined(fitted), *_modes(fitted), *(() if seen else UNSEEN))
-    variants = [attrs]
-    if any(s.after != s.before for s in fitted) and all(map(_rounds_up, fitted)):
-        up = {**attrs, "ceil_mode": True, "padding": (*before, *before)}
-        variants.insert(0 if all(s.before < s.after for s in fitted) else 1, up)
-    readings = [
-        {**variant, "count_include_pad": include} for variant in variants for include in counted
-    ]
-    if seen and not first:
-        up = {**attrs, "ceil_mode": True, "count_include_pad": True}
-        readings += [{**up, "padding": (*before, *behind)} for behind in _behind(fitted)]
-    for reading in readings:
-        yield Proposal(
-            f"relax.nn.{kind}_pool{len(windows)}d",
-            (load.tensor.position,),
-            reading,
-            layouts={load.tensor.position: layout, out.position: layout},
-            undetermined=notes if not reading["ceil_mode"] else (),
-        )
-
-
-def _symbolic(
-    expression: TensorExpression,
-    load: Load,
-    kind: str,
-    divisor: Term | None,
-    layout: str,
-    windows: list[tuple[WindowAxis, int]],
-) -> Iterator[Proposal]:
-    """The trailing padding, from the selection that rounding up a symbolic extent yields."""
-    if any(w.stride is None or w.before < 0 for w, _ in windows):
-        return
-    out = expression.outputs[0].out
-    taps, behind = [], []
-    for axis, place in windows:
-        taps.append(
-            1 if axis.tap is None or axis.tap.extent is None else axis.tap.extent.const or 0
-        )
-        pad = rounded_up(axis, load.tensor.shape[place], out.shape[place], taps[-1])
-        if pad is None:
-            return
-        behind.append(pad)
-    dilation_notes = tuple(
-        Undetermined("dilation", "the kernel extent is 1", d, low=1)
-        for d, k in enumerate(taps)
-        if k == 1
-    )
-    for include in (True, False) if kind == "avg" else (False,):
-        attrs = {
-            "pool_size": tuple(taps),
-            "strides": tuple(w.stride for w, _ in windows),
-            "padding": (*(w.before for w, _ in windows), *behind),
-            "dilation": tuple(w.dilation or 1 for w, _ in windows),
-            "ceil_mode": True,
-            "count_include_pad": include,
-            "layout": layout,
-            "out_layout": layout,
-        }
-        names = {load.tensor.position: layout, out.position: layout}
-        loose = (*dilation_notes, *(() if kind == "avg" else UNSEEN))
-        op = f"relax.nn.{kind}_pool{len(windows)}d"
-        yield Proposal(op, (load.tensor.position,), attrs, names, loose)
-
-
-UNSEEN = flags(["count_include_pad"], "no padding is counted")
-
-
-def _modes(windows: list[Fitted]) -> tuple[Undetermined, ...]:
-    """Rounding modes that fit; adding ``stride - 1`` of padding may stay within the range."""
-    same = all(w.after + w.stride - 1 <= w.most for w in windows)
-    return flags(["ceil_mode"], "the windows divide the input") if same else ()
-
-
-def _behind(windows: list[Fitted]) -> Iterator[tuple[int, ...]]:
-    """Trailing paddings that rounding up leaves undetermined, on which a count may depend."""
-    ends = (range(max(0, w.least - w.stride + 1), w.most - w.stride + 2) for w in windows)
-    return islice(product(*ends), 16)
-
-
-def _rounds_up(fitted: Fitted) -> bool:
-    """Whether rounding up with symmetric padding gives the same extent."""
-    return fitted.least <= fitted.before + fitted.stride - 1 <= fitted.most
-
-
-def _constant(divisor: Term | None) -> bool:
-    term = uncast(divisor) if divisor is not None else None
-    return not isinstance(term, CallTerm) and (not isinstance(term, Int) or term.const is not None)
 
 
 def _adaptive(expression: TensorExpression, load: Load) -> Iterator[Proposal]:

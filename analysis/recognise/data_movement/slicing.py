@@ -17,8 +17,9 @@ from ...proposal.proposal import Proposal
 from ...proposal.undetermined import Undetermined
 from ...registry import Matches, Refuses, recogniser
 from ...results.op_info import Refusal
+from ...terms.condition_terms import ge0
 from ...terms.order import nonneg
-from ...terms.scalar import MAX_INT64, ge0
+from ...terms.scalar import MAX_INT64
 from ...terms.term import ZERO, CallTerm, Int, as_int, integer
 from ...terms.traversal import subterms
 from .._forms.access_functions import Read, affine, plain, single_read

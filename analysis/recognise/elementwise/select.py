@@ -11,7 +11,7 @@ from ...lifting.effects.tensor_expression import TensorExpression
 from ...proposal.proposal import Proposal
 from ...registry import Matches, Refuses, recogniser
 from ...results.op_info import Refusal
-from ...terms.scalar import ite
+from ...terms.condition_terms import ite
 from ._elementwise import Ops, proposals
 from ._template import ANY, NUMBERS, ElementwiseOp
 

@@ -9,7 +9,8 @@ from ...lifting.tir.operations import arithmetic
 from ...proposal.proposal import Proposal
 from ...registry import Matches, Refuses, recogniser
 from ...results.op_info import Refusal
-from ...terms.scalar import call, negate
+from ...terms.condition_terms import negate
+from ...terms.scalar import call
 from ...terms.term import Int, Term, const
 from ._elementwise import Ops, proposals
 from ._template import ANY, BOOL, FLOATS, INTS, NUMBERS, ElementwiseOp

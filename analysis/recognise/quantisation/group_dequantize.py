@@ -178,7 +178,7 @@ def _proposals(definition: OutputDefinition, value: Term, scale: Load) -> Iterat
         yield Proposal(DEQUANTIZE, tuple(operands), attrs, undetermined=notes)
         return
     operands.append(zero.words.tensor.position)
-    for zero_axis in _zero_axes(zero, packed, scale):
+    for zero_axis in _zero_axes(zero, scale):
         attrs = {**attrs, "zero_points_axis": zero_axis}
         yield Proposal(DEQUANTIZE, tuple(operands), attrs, undetermined=notes)
 
@@ -257,7 +257,7 @@ def _interleave(packed: PackedWeights, place: Int) -> int:
     return packed.per_word // position if position > 1 else 1
 
 
-def _zero_axes(zero: PackedWeights, packed: PackedWeights, scale: Load) -> list[int | None]:
+def _zero_axes(zero: PackedWeights, scale: Load) -> list[int | None]:
     """The axes along which zero points may be packed."""
     if zero.amount is None and zero.words.tensor.shape == scale.tensor.shape:
         return [None]

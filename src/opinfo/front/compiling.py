@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import tvm
@@ -17,7 +19,7 @@ from ..byoc.compile import SharedWork, compile_module
 from ..byoc.dispatching.choice.plan_file import DispatchPlan
 from ..byoc.dispatching.dispatch_request import Options
 from ..byoc.measure import Measure
-from ..frontend.source_file import source_of
+from ..frontend.source_file import SourceFile, source_of
 from ..jit.arguments.index_checks import checked_indices
 from ..jit.arguments.signature import Signature
 from ..jit.config.strategy import Config, Dim, Strategy
@@ -100,41 +102,70 @@ def compile(
     if not on_gpu(tvm_target):
         refuse_narrow_floats(mod)
         mod = checked_indices(mod)
-    if config is None:
-        shared = SharedWork(mod)
+    request = _Request(mod, tvm_target, signatures, backends, wants, priority, force, measure, plan,
+                       calibration)  # fmt: skip
+    return request.static(source, race) if config is None else request.with_shapes(config)
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What `compile` is asked for: the checked module, and its arguments."""
+
+    mod: tvm.IRModule
+    target: Any
+    signatures: Mapping[str, Signature]
+    backends: Sequence[str | Backend] | None
+    wants: Desired | str | None
+    priority: Mapping[str, int] | None
+    force: Mapping[str, str] | None
+    measure: Measure | None
+    plan: DispatchPlan | None
+    calibration: Calibration | None
+
+    def with_shapes(self, config: Config) -> Compiled:
+        """Compile symbolic functions as a configuration says."""
+        from ..jit.compile.compile_shapes import compile_shapes  # it imports all schedules
+
+        backends = self.backends or ()
+        choice = choose_backends(backends, self.priority, self.calibration, self.target)
+        options = Options(self.priority, self.force, self.measure,
+                          "best" if backends else "given", self.wants,
+                          choice.calibration)  # fmt: skip
+        shaped = compile_shapes(self.mod, config, self.target, backends=backends, options=options,
+                                saved=self.plan)  # fmt: skip
+        return Compiled(self.target, shaped, self.signatures)
+
+    def static(self, source: SourceFile | None, race: bool) -> Compiled:
+        """Compile one kernel for all shapes: the plan's build, or the fastest one."""
+        shared = SharedWork(self.mod)
         few_bits = shared.prepare.few_bits
-        choice = choose_backends(backends, priority, calibration, tvm_target, few_bits)
-        told = plan is None and (backends is None or calibration is not None)
-
-        def build(
-            chosen: BackendChoice, how: Measure | None, layouts: bool, runs_elsewhere: bool
-        ) -> Compiled:
-            library = compile_module(mod, chosen.backends, wants, priority=chosen.priority,
-                                     force=force, saved=plan, measure=how, target=tvm_target,
-                                     plan=layouts, calibration=chosen.calibration,
-                                     shared=shared, runs_elsewhere=runs_elsewhere,
-                                     whole=chosen.whole)  # fmt: skip
-            return Compiled(tvm_target, library, signatures, chosen.costs if told else None)
-
+        choice = choose_backends(self.backends, self.priority, self.calibration, self.target,
+                                 few_bits)  # fmt: skip
         files = None
-        if source is not None and not on_gpu(tvm_target):
-            files = FileBuilds(source, mod, tvm_target, signatures, choice.costs, shared)
-        if plan is not None and plan.file:
-            return replayed(files, plan)
-        if plan is not None:
-            return build(choice, measure, True, False)
-        free = all(given is None for given in (backends, priority, force, wants))
+        if source is not None and not on_gpu(self.target):
+            files = FileBuilds(source, self.mod, self.target, self.signatures, choice.costs, shared)
+        if self.plan is not None and self.plan.file:
+            return replayed(files, self.plan)
+        build = partial(self.build, shared)
+        if self.plan is not None:
+            return build(choice, self.measure, True, False)
+        free = all(x is None for x in (self.backends, self.priority, self.force, self.wants))
         raceable = race and free and not few_bits  # runtimes would store them in full
-        names = rivals(tvm_target, signatures) if raceable else []
-        return raced(build, choice, measure, names, mod, files)
-    from ..jit.compile.compile_shapes import compile_shapes  # it imports all schedules
+        names = rivals(self.target, self.signatures) if raceable else []
+        return raced(build, choice, self.measure, names, self.mod, files)
 
-    choice = choose_backends(backends or (), priority, calibration, tvm_target)
-    options = Options(priority, force, measure, "best" if backends else "given", wants,
-                      choice.calibration)  # fmt: skip
-    shaped = compile_shapes(mod, config, tvm_target, backends=backends or (), options=options,
-                            saved=plan)  # fmt: skip
-    return Compiled(tvm_target, shaped, signatures)
+    def build(
+        self, shared: SharedWork, choice: BackendChoice, measure: Measure | None,
+        layouts: bool, runs_elsewhere: bool,
+    ) -> Compiled:  # fmt: skip
+        """Build the module for a choice of backends."""
+        library = compile_module(self.mod, choice.backends, self.wants, priority=choice.priority,
+                                 force=self.force, saved=self.plan, measure=measure,
+                                 target=self.target, plan=layouts, calibration=choice.calibration,
+                                 shared=shared, runs_elsewhere=runs_elsewhere,
+                                 whole=choice.whole)  # fmt: skip
+        by_costs = self.plan is None and (self.backends is None or self.calibration is not None)
+        return Compiled(self.target, library, self.signatures, choice.costs if by_costs else None)
 
 
 def _signatures(mod: tvm.IRModule) -> dict[str, Signature]:

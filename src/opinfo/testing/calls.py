@@ -13,7 +13,7 @@ from ..analysis import Constant, OpInfo
 from ..analysis.proposal.call_op import call_op
 from ..analysis.proposal.legalise import legalise_module
 from ..analysis.recognise import Matches
-from ..analysis.results.op_info import to_plain
+from ..analysis.results.plain_values import to_plain
 from .layout_strings import faults
 
 Sizes = dict[str, tirx.Var]

@@ -11,7 +11,7 @@ from tvm.tirx.buffer import is_buffer_var
 from ..analysis import OpInfo, op_info
 from ..analysis.certify.structural_equality import bare
 from ..analysis.proposal.legalise import legalise_module
-from ..analysis.results.op_info import to_plain
+from ..analysis.results.plain_values import to_plain
 from ..analysis.support.constructors import constructor_of
 from .strip import strip
 

@@ -10,7 +10,7 @@ import tvm
 from tvm import relax, tirx
 
 from opinfo.analysis import Chain, LayoutNormalised, OpInfo, layout_normalised, op_info, op_infos
-from opinfo.analysis.results.op_info import to_plain
+from opinfo.analysis.results.plain_values import to_plain
 from opinfo.front.inspection import inspect
 from opinfo.testing.rebuild import check_rebuilt, strangers, variables
 

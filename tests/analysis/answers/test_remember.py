@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -21,10 +20,8 @@ from ...common.prim_funcs import lowered
 
 
 @pytest.fixture(autouse=True)
-def _clean() -> Iterator[None]:
-    remember.forget()
-    yield
-    remember.forget()
+def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remember, "_cache", {})
 
 
 @pytest.fixture

@@ -33,10 +33,6 @@ ONE = ROWS | {
     "ids": (1,), "out": (1, 64), "grid": (1, 64),
     "c": "ids[0], vj", "s": "ids[0], vj // 32",
 }  # fmt: skip
-COLUMNS = {
-    "ids": (5,), "out": (9, 5), "grid": (9, 5),
-    "c": "vi, ids[vj]", "s": "vi, ids[vj] // 32",
-}  # fmt: skip
 
 
 def _func(text: str, **parts: object) -> tvm.tirx.PrimFunc:

@@ -13,7 +13,8 @@ from tvm import te
 
 from opinfo.analysis import Refusal
 from opinfo.analysis.proposal.proposal import Constant
-from opinfo.analysis.results.op_info import Answer, operator, to_plain
+from opinfo.analysis.results.op_info import Answer, operator
+from opinfo.analysis.results.plain_values import to_plain
 from opinfo.analysis.support.constructors import constructor_of
 from opinfo.testing.layout_strings import faults
 

@@ -19,10 +19,6 @@ SMALL = 1 << 14
 SIZES = ({"n": 1, "m": 1}, {"n": 2, "m": 3}, {"n": 3, "m": 2}, {"n": 5, "m": 7})
 
 
-def _literal(cases: list[Case]) -> list[Case]:
-    return [c for c in cases if not c.sizes]
-
-
 def _small(case: Case) -> bool:
     return not case.sizes and math.prod(case.build()[1]) <= SMALL
 

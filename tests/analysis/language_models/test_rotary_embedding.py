@@ -38,7 +38,6 @@ YARN = {"rope_type": "yarn", "factor": 4.0, "beta_fast": 32, "beta_slow": 1,
         "original_max_position_embeddings": 4096,
         "inv_theta_log_scale": 1 / (2 * math.log(1e4))}  # fmt: skip
 GPTJ = {"rope_type": "gptj"}
-SPLIT = {"heads": (4, 2, 2)}
 
 
 def mapped(scaling: Mapping[str, Any], make: Any = None, **options: Any) -> Any:

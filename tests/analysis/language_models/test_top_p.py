@@ -12,8 +12,8 @@ from tvm.script import from_source
 from opinfo.analysis import OpInfo, op_info
 from opinfo.analysis.composites import sample_from_sorted, top_p_renormalize, top_p_top_k_sum
 from opinfo.analysis.recognise.sampling_and_routing import top_p
+from opinfo.analysis.terms.condition_terms import ge0
 from opinfo.analysis.terms.integer import floordiv
-from opinfo.analysis.terms.scalar import ge0
 from opinfo.analysis.terms.term import TRUE, as_int, integer, mul, variable
 
 from ..recognise.test_composites import module, run

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from opinfo.analysis.terms.bits import xor
+from opinfo.analysis.terms.condition_terms import eq0, ge0, ite
 from opinfo.analysis.terms.evaluate import Unevaluable, evaluate
 from opinfo.analysis.terms.integer import floordiv, floormod
 from opinfo.analysis.terms.interval import fits_int64, interval, magnitude
-from opinfo.analysis.terms.scalar import eq0, extreme, ge0, ite
+from opinfo.analysis.terms.scalar import extreme
 from opinfo.analysis.terms.term import (
     ZERO,
     Int,

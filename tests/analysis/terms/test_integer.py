@@ -10,10 +10,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from opinfo.analysis.terms.condition_terms import eq0, ge0
 from opinfo.analysis.terms.evaluate import evaluate
 from opinfo.analysis.terms.integer import floordiv, floormod
 from opinfo.analysis.terms.order import bounds, nonneg
-from opinfo.analysis.terms.scalar import eq0, extreme, ge0
+from opinfo.analysis.terms.scalar import extreme
 from opinfo.analysis.terms.term import FALSE, TRUE, Int, Var, as_int, integer, mul, size, variable
 from opinfo.analysis.terms.traversal import ints
 

@@ -14,9 +14,10 @@ from opinfo.analysis.proofs.equal import prove_equal
 from opinfo.analysis.proofs.pairing import Different
 from opinfo.analysis.proofs.prove import prove
 from opinfo.analysis.proofs.smt import prove_int
+from opinfo.analysis.terms.condition_terms import conj, disj, eq0, ge0, ite, negate
 from opinfo.analysis.terms.evaluate import evaluate
 from opinfo.analysis.terms.integer import floordiv, floormod
-from opinfo.analysis.terms.scalar import conj, disj, eq0, extreme, ge0, ite, negate
+from opinfo.analysis.terms.scalar import extreme
 from opinfo.analysis.terms.term import (
     TRUE,
     ZERO,
@@ -36,7 +37,7 @@ from opinfo.analysis.terms.term import (
 )
 from opinfo.analysis.terms.traversal import free
 
-N, M = size("n"), size("m")
+N = size("n")
 P, Q = var("loop", "i", N), var("loop", "j", integer(7))
 K = var("free", "k")
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from opinfo.analysis.terms.scalar import call, ge0
+from opinfo.analysis.terms.condition_terms import ge0
+from opinfo.analysis.terms.scalar import call
 from opinfo.analysis.terms.show import reason, show
 from opinfo.analysis.terms.term import (
     Const,

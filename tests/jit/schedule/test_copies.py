@@ -17,7 +17,7 @@ from opinfo.jit.schedule.loops.deinterleave import _places, _starts
 from .fused import TARGET, built, fused_one, inputs, run, scheduled, target_of
 from .test_windows import conv, max_pool
 
-op, nn = relax.op, relax.op.nn
+op = relax.op
 F = torch.nn.functional
 WIDE = "skylake-avx512"
 

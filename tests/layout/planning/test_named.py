@@ -11,7 +11,7 @@ from tvm import relax, tirx
 from opinfo.analysis import Refusal
 from opinfo.analysis.blocks.blocks import stages
 from opinfo.layout import Layout, plan_layout
-from opinfo.layout.rewrite.nest import DEPTH, WIDTH
+from opinfo.layout.rewrite.loop_order import DEPTH, WIDTH
 from opinfo.layout.rewrite.rewrite import rewrite
 
 from ...common.prim_funcs import lowered

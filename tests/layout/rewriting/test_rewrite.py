@@ -12,7 +12,8 @@ from tvm.script import tirx as T
 
 from opinfo.analysis import OpInfo, op_info
 from opinfo.analysis.certify.structural_equality import structurally_equal
-from opinfo.analysis.results.op_info import Refusal, to_plain
+from opinfo.analysis.results.op_info import Refusal
+from opinfo.analysis.results.plain_values import to_plain
 from opinfo.layout.model.layout import Layout
 from opinfo.layout.rewrite.rewrite import Rewriter, Rewritten, rewrite
 from opinfo.layout.verify.verify import prove

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-INF, NAN = float("inf"), float("nan")
+INF = float("inf")
 #: Functions by name, with what makes their inputs.
 Edges = Mapping[str, tuple[Callable[..., Any], Callable[[], tuple[torch.Tensor, ...]]]]
 

@@ -36,8 +36,8 @@ from .product_patterns import patterns
 EPILOGUES = {None: "Identity", "relax.nn.relu": "Relu", "relax.nn.gelu": "Gelu",
              "relax.nn.silu": "Silu", "relax.sigmoid": "Sigmoid"}  # fmt: skip
 TYPES = {"float32": "float", "float16": "cutlass::half_t", "bfloat16": "cutlass::bfloat16_t"}
-#: The fewest and the most bytes that tensor cores read at once.
-LEAST, MOST = 4, 16
+#: The most bytes that tensor cores read at once.
+MOST = 16
 NO_NVCC = "nvcc is not on PATH (install NVIDIA's CUDA toolkit, 13 for TVM's package)"
 
 

@@ -113,17 +113,6 @@ def added_to(sums: Sequence[tuple[Call, Tensor]]) -> tuple[Tensor | None, Tensor
     return bias, residual
 
 
-def other_operand(call: Call) -> Tensor:
-    """The operand that is not the result of the call before."""
-    before = call.result.index - 1
-    (operand,) = (
-        o
-        for o in call.operands
-        if isinstance(o, Tensor) and (o.source, o.index) != ("call", before)
-    )
-    return operand
-
-
 def all_ones(shape: Sequence[object]) -> bool:
     """Whether all extents are 1."""
     return all(isinstance(e, int) and e == 1 for e in shape)

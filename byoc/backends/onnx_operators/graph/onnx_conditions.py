@@ -8,7 +8,7 @@ from typing import Any
 
 from tvm import tirx
 
-from .....analysis.results.op_info import to_plain
+from .....analysis.results.plain_values import to_plain
 from ....backend.region import Call, Tensor
 from ....patterns.pattern import Condition, Node, listed
 from ....patterns.suggest import Unmet, bind, cast

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .....analysis.results.op_info import to_plain
+from .....analysis.results.plain_values import to_plain
 from ....backend.region import Call, Tensor
 from ....patterns.pattern import Node
 from ....patterns.suggest import Unmet

@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..options.common import UserError, positive, refusing, reporting_warnings, show, working
+from ..options.option_fields import with_options
 from ..options.output_files import folder
 from ..run.progress_bar import counting
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ...jit.tune.record import Recording
     from ...jit.tune.tune import TuneResult
 
 
-def tune_record(
+@dataclass(frozen=True, kw_only=True)
+class TuneOptions:
+    """Values as on the command line, in the order of the help."""
+
     record: Annotated[
         Path,
         typer.Argument(metavar="RECORD", help="A recording of `Session.recording().save(...)`."),
-    ],
+    ]
     database: Annotated[
         Path, typer.Option(metavar="FOLDER", help="The folder of the tuning database.")
-    ],
+    ]
     trials: Annotated[
         int, typer.Option(metavar="N", min=1, max=1_000_000, help="Trials of each shape.")
-    ] = 64,
+    ] = 64
     top: Annotated[
         int | None,
         typer.Option(
@@ -38,7 +42,7 @@ def tune_record(
             max=1_000_000,
             help="Tune only this many shapes, the most frequent ones.",
         ),
-    ] = None,
+    ] = None
     seconds: Annotated[
         float | None,
         typer.Option(
@@ -46,27 +50,30 @@ def tune_record(
             callback=positive,
             help="Stop the search after this many seconds; results are kept.",
         ),
-    ] = None,
+    ] = None
     target: Annotated[
         str | None,
         typer.Option(metavar="TARGET", help="TVM's target of the model; default: this CPU."),
-    ] = None,
+    ] = None
     tracker: Annotated[
         str | None,
         typer.Option(
             metavar="TRACKER", help="An RPC tracker, HOST:PORT/KEY; default: this machine."
         ),
-    ] = None,
+    ] = None
     threads: Annotated[
         int, typer.Option(metavar="N", min=1, max=1024, help="Threads of a kernel.")
-    ] = 1,
+    ] = 1
     timeout: Annotated[
         float,
         typer.Option(
             metavar="SECONDS", callback=positive, help="Time limit of a candidate in seconds."
         ),
-    ] = 60.0,
-) -> None:
+    ] = 60.0
+
+
+@with_options
+def tune_record(options: TuneOptions) -> None:
     """Search for schedules of recorded shapes, most frequent first.
 
     Shapes with enough trials in the database are skipped, so an interrupted run can be repeated.
@@ -74,29 +81,30 @@ def tune_record(
     Exit status: 0, or 2 with a one-line error if RECORD or the database cannot be
     used, or nothing can be measured.
     """
+    record = options.record
     with working() as console, reporting_warnings(console), refusing(record):
-        from ...byoc.building.read_target import read_target
-        from ...byoc.codegen.host import native_target
-        from ...front.tuning import tune
-        from ..options.measure_options import MeasureOptions
-
         if not record.exists():
             raise UserError(f"{record}: no such file")
-        recording = _recording(record)
-        folder("--database", database)
-        progress = counting("tuning")
-        timed = MeasureOptions(None, tracker, None, threads, timeout, [])
-        tvm_target = read_target(target) if target else native_target()
-        measure = timed.measure(str(tvm_target), progress)
-        results = tune(recording, database, trials=trials, top=top, seconds=seconds,
-                       measure=measure, progress=progress)  # fmt: skip
-    show([_table(results)] if results else [], _summary(results, database))
+        results = _tuned(options)
+    show([_table(results)] if results else [], _summary(results, options.database))
 
 
-def _recording(path: Path) -> Recording:
+def _tuned(options: TuneOptions) -> Sequence[TuneResult]:
+    from ...byoc.building.read_target import read_target
+    from ...byoc.codegen.host import native_target
+    from ...byoc.measure import Measure
+    from ...front.tuning import tune
     from ...jit.tune.record import Recording
+    from ..options.measure_options import parse_tracker
 
-    return Recording.load(path)
+    recording = Recording.load(options.record)
+    folder("--database", options.database)
+    progress = counting("tuning")
+    target = read_target(options.target) if options.target else native_target()
+    measure = Measure(None, parse_tracker(options.tracker), None, options.threads,
+                      options.timeout, target=str(target), progress=progress)  # fmt: skip
+    return tune(recording, options.database, trials=options.trials, top=options.top,
+                seconds=options.seconds, measure=measure, progress=progress)  # fmt: skip
 
 
 def _table(results: Sequence[TuneResult]) -> Table:

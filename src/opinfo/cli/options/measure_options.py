@@ -1,42 +1,96 @@
-"""Options about measurements."""
+"""Options about measurements: ``--tune --database times.json``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from ...byoc.measure import Measure, Tracker
-from ...byoc.measure.measure import Progress
+import typer
+
+from ..run.exit_status import UserError
+from .common import positive
+
+if TYPE_CHECKING:
+    from ...byoc.measure import Measure, Tracker
+    from ...byoc.measure.measure import Progress
+
+_option = partial(typer.Option, rich_help_panel="Measured costs")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MeasureOptions:
     """Values as on the command line: ``tracker`` HOST:PORT/KEY, ``extents`` NAME=1,16."""
 
-    database: Path | None
-    tracker: str | None
-    servers: int | None
-    threads: int
-    timeout: float
-    extents: Sequence[str]
+    tune: Annotated[bool, _option("--tune", help="Choose backends by measured times.")] = False
+    database: Annotated[
+        Path | None,
+        _option(metavar="FILE", help="With --tune: a file that stores measured times."),
+    ] = None
+    tracker: Annotated[
+        str | None,
+        _option(
+            metavar="TRACKER",
+            help="With --tune: an RPC tracker, HOST:PORT/KEY; default: local servers.",
+        ),
+    ] = None
+    servers: Annotated[
+        int | None,
+        _option(metavar="N", min=1, max=1024, help="With --tune: number of local servers."),
+    ] = None
+    threads: Annotated[
+        int,
+        _option(metavar="N", min=1, max=1024, help="With --tune: threads of each local server."),
+    ] = 1
+    timeout: Annotated[
+        float,
+        _option(
+            metavar="SECONDS",
+            callback=positive,
+            help="With --tune: time limit of a candidate in seconds.",
+        ),
+    ] = 60.0
+    extents: Annotated[
+        list[str] | None,
+        _option(
+            "--extent",
+            metavar="DIM=VALUES",
+            help="With --tune: likely values of a dimension: n=1,16.",
+        ),
+    ] = None
+
+    def check(self) -> None:
+        """Raise `UserError` for options without ``--tune``."""
+        options = {"--database": self.database, "--tracker": self.tracker,
+                   "--servers": self.servers, "--extent": self.extents}  # fmt: skip
+        for option, value in options.items():
+            if value is not None and not self.tune:
+                raise UserError(f"{option} requires --tune")
 
     def measure(self, target: str, progress: Progress) -> Measure:
         """Return the measurement settings; raises ``ValueError`` for an invalid option."""
+        from ...byoc.measure import Measure
+
         return Measure(
             self.database,
-            None if self.tracker is None else parse_tracker(self.tracker),
+            parse_tracker(self.tracker),
             self.servers,
             self.threads,
             self.timeout,
-            extents=parse_extents(self.extents),
+            extents=parse_extents(self.extents or ()),
             target=target,
             progress=progress,
         )
 
 
-def parse_tracker(text: str) -> Tracker:
+def parse_tracker(text: str | None) -> Tracker | None:
     """Parse ``host:9190/key``."""
+    from ...byoc.measure import Tracker
+
+    if text is None:
+        return None
     address, _, key = text.partition("/")
     host, _, port = address.rpartition(":")
     if not (host and port.isdigit() and key):

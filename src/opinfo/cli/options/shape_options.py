@@ -2,36 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from ..run.exit_status import UserError
+from .completion import operators, strategies
 from .dim_options import declared, named, settings, with_settings
 
 if TYPE_CHECKING:
     from ...jit import Config
 
+_option = partial(typer.Option, rich_help_panel="Symbolic shapes")
+Texts = list[str] | None
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, kw_only=True)
 class ShapeOptions:
     """Values as on the command line; ``strategy`` is the value of ``--shapes``."""
 
-    strategy: str | None
-    op: Sequence[str] | None
-    dim: Sequence[str] | None
-    likely: Sequence[str] | None
-    ranges: Sequence[str] | None
-    largest: bool
-    pad: bool
-    tuned: Path | None
+    strategy: Annotated[
+        str | None,
+        _option(
+            "--shapes",
+            metavar="STRATEGY",
+            help="Strategy for symbolic shapes: generic, aot, jit, library or record.",
+            autocompletion=strategies,
+        ),
+    ] = None
+    op: Annotated[
+        Texts,
+        _option(
+            metavar="OPERATOR=STRATEGY",
+            help="Strategy for functions that contain an operator: relax.matmul=aot.",
+            autocompletion=operators,
+        ),
+    ] = None
+    dim: Annotated[
+        Texts,
+        _option(
+            metavar="DIM=RANGE",
+            help="Range of a dimension: n=1:128, n=8:512:8 (multiples of 8), n=17: (unbounded).",
+        ),
+    ] = None
+    likely: Annotated[
+        Texts,
+        _option(metavar="DIM=VALUES", help="Most frequent values of a dimension: n=1,16."),
+    ] = None
+    ranges: Annotated[
+        Texts,
+        _option(
+            "--range",
+            metavar="DIM=RANGES",
+            help="With aot: one kernel for each of these ranges: n=1:4,17:128,8:512:8.",
+        ),
+    ] = None
+    largest: Annotated[
+        bool,
+        _option(
+            "--max",
+            help="With aot: one kernel for the upper end of each range; pad smaller values.",
+        ),
+    ] = False
+    pad: Annotated[
+        bool,
+        _option(
+            "--pad",
+            help="With aot: pad smaller values so that kernels of likely values serve them too.",
+        ),
+    ] = False
+    tuned: Annotated[
+        Path | None,
+        _option(metavar="FOLDER", help="With aot: a tuning database of `opinfo tune`."),
+    ] = None
 
     def check(self) -> None:
         """Raise `UserError` for options without ``--shapes``, or a missing folder."""
         options = {"--op": self.op, "--dim": self.dim, "--likely": self.likely,
-                 "--range": self.ranges, "--max": self.largest, "--pad": self.pad,
-                 "--tuned": self.tuned}  # fmt: skip
+                   "--range": self.ranges, "--max": self.largest, "--pad": self.pad,
+                   "--tuned": self.tuned}  # fmt: skip
         for option, value in options.items():
             if value and self.strategy is None:
                 raise UserError(f"{option} requires --shapes, such as --shapes jit")

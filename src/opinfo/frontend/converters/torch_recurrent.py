@@ -62,7 +62,7 @@ class _Stack:
     """The layers of a node."""
 
     def __init__(self, importer: Any, node: Any, kind: _Kind) -> None:
-        self.importer, self.node, self.kind = importer, node, kind
+        self.importer, self.kind = importer, kind
         self.emit_ = importer.block_builder.emit
         self.args = arguments(importer, node)
         self.directions = 2 if self.args["bidirectional"] else 1

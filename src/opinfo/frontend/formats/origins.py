@@ -1,15 +1,13 @@
 """Attach the model's node names to the bindings that TVM's importers emit.
 
-TVM's importers drop the names. So the ONNX importer's loop over nodes is wrapped during an import,
-ours of torch programs keeps them, and the variables get spans afterwards; see
+opinfo's importer of torch programs keeps the names, and the variables get spans afterwards; see
 :mod:`opinfo.analysis.support.origin`.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tvm
@@ -20,40 +18,6 @@ from ...analysis.support.origin import span
 from .importer import LONGEST
 
 Names = dict[Any, str]
-Results = Callable[..., Iterator[tuple[Any, str]]]
-
-
-@contextmanager
-def recording(importer: type, loop: str, results: Results) -> Iterator[Names]:
-    """Record the node name of each expression that an importer creates.
-
-    Args:
-        importer: TVM's importer class.
-        loop: Its method that loops over the nodes.
-        results: Yields each node's result and name, from the method's arguments.
-    """
-    original, names = getattr(importer, loop), Names()
-
-    def recorded(*args: Any, **kwargs: Any) -> Any:
-        out = original(*args, **kwargs)
-        for result, name in results(*args, **kwargs):
-            for expr in _leaves(result):
-                names.setdefault(expr, name[:LONGEST])
-        return out
-
-    setattr(importer, loop, recorded)
-    try:
-        yield names
-    finally:
-        setattr(importer, loop, original)
-
-
-def of_onnx(importer: Any, graph: Any) -> Iterator[tuple[Any, str]]:
-    """Yield the outputs of each node with its name, or with its first output if unnamed."""
-    for node in graph.node:
-        for output in node.output:
-            if output in importer._nodes:
-                yield importer._nodes[output], node.name or node.output[0]
 
 
 def of_torch(converted: Sequence[tuple[Any, Any]]) -> Names:

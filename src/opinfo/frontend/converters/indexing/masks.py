@@ -37,14 +37,14 @@ def put_by_mask(importer: Any, node: Any) -> Any:
     behind = rank - place - mask.ty.ndim
     values = args["values"]
     if node.args[2] not in importer.chosen:
-        values = _spread(importer, node, values, place, mask.ty.ndim, behind)
+        values = _spread(importer, node, values, mask.ty.ndim, behind)
     mask = emit(op.reshape(emit(op.astype(mask, "bool")), [*mask.ty.shape, *[1] * behind]))
     if args["accumulate"]:
         values = emit(op.add(x, values))
     return emit(op.where(mask, values, x))
 
 
-def _spread(importer: Any, node: Any, values: Any, place: int, taken: int, behind: int) -> Any:
+def _spread(importer: Any, node: Any, values: Any, taken: int, behind: int) -> Any:
     """Return values with axes of size 1 for those of the mask, in place of the chosen elements."""
     shape = list(values.ty.shape)
     if len(shape) <= behind:

@@ -13,10 +13,10 @@ from ..scalars import is_expr
 from ..values import ListValue, TensorValue, constant
 
 
-def _items(node: OnnxNode, k: int = 0) -> list[Any]:
-    value = node.inputs[k]
+def _items(node: OnnxNode) -> list[Any]:
+    value = node.inputs[0]
     if not isinstance(value, ListValue):
-        node.refuse(f"input {k} is a tensor, expected a sequence")
+        node.refuse("input 0 is a tensor, expected a sequence")
     return list(value.items)
 
 
