@@ -446,7 +446,17 @@ def test_a_library_that_is_not_there_and_one_name_are_one_line(tmp_path: Path) -
         opinfo.compile(model(4), "onednn")  # a sequence of letters, too
 
 
-def test_an_onnx_model_in_memory_is_saved_first() -> None:
-    onnx = pytest.importorskip("onnx")
-    with pytest.raises(TypeError, match=r"save it to a \.onnx file first"):
-        opinfo.compile(onnx.ModelProto(), [])
+@pytest.mark.parametrize("call", [opinfo.load, opinfo.compile, opinfo.inspect])
+def test_a_model_in_memory_is_saved_first(call: Any) -> None:
+    onnx, torch = pytest.importorskip("onnx"), pytest.importorskip("torch")
+    net = torch.nn.Linear(2, 3)
+    program = torch.export.export(net, (torch.zeros(1, 2),))
+    for subject, advice in (
+        (onnx.ModelProto(), "got an ONNX model: save it by onnx.save"),
+        (program, "got a program of torch.export: save it by torch.export.save"),
+        (net, "got a torch module: export it by torch.export.export"),
+        (model(4)["main"], "got a Relax function: pass the module"),
+    ):
+        with pytest.raises(TypeError, match=advice) as raised:
+            call(subject)
+        assert "\n" not in str(raised.value)
