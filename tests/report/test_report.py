@@ -157,6 +157,15 @@ def test_calls_that_are_no_tir_say_why(build: Any, reason: str) -> None:
     assert reason in refusal.reason and reason in report.explain()
 
 
+def test_the_output_of_a_row_is_a_buffer_and_no_size() -> None:
+    n, builder = tvm.tirx.Var("n", "int64"), relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((n * 2, 4), "float32"))
+    with builder.function("main", [x, relax.Var("s", relax.ShapeType([n]))]):
+        builder.emit_func_output(builder.emit(relax.op.nn.softmax(x)))
+    (row,) = opinfo.inspect(builder.get()).rows
+    assert row.buffers[1] == "int64" and row.output == row.buffers[2] != "int64"
+
+
 def test_what_is_named_is_there() -> None:
     assert all(getattr(opinfo, name) is not None for name in opinfo.__all__)
     assert opinfo.byoc.dispatch is not None

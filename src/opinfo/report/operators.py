@@ -41,8 +41,9 @@ class Row:
         """The first buffer that is not an operand; the last one if operands are unknown."""
         op = operator(self.result)
         operands = () if op is None else op.operands
-        free = [text for i, text in enumerate(self.buffers) if i not in operands]
-        return next(iter(free if operands else self.buffers[-1:]), "")
+        buffers = [(i, text) for i, text in enumerate(self.buffers) if "[" in text]  # not a size
+        free = [text for i, text in buffers if i not in operands]
+        return next(iter(free if operands else [text for _, text in buffers[-1:]]), "")
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON values.
