@@ -164,6 +164,7 @@ def test_the_output_of_a_row_is_a_buffer_and_no_size() -> None:
         builder.emit_func_output(builder.emit(relax.op.nn.softmax(x)))
     (row,) = opinfo.inspect(builder.get()).rows
     assert row.buffers[1] == "int64" and row.output == row.buffers[2] != "int64"
+    assert f"<code>{row.output}</code>" in opinfo.inspect(builder.get())._repr_html_()
 
 
 def test_what_is_named_is_there() -> None:

@@ -156,7 +156,8 @@ class Report:
         return f"{out.getvalue()}\n{self.summary()}"
 
     def _repr_html_(self) -> str:
-        return html([(r.func, r.sites, r.buffers, r.result) for r in self.rows], self.summary())
+        rows = [(r.func, r.sites, r.output, r.buffers, r.result) for r in self.rows]
+        return html(rows, self.summary())
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON values."""
