@@ -86,6 +86,9 @@ def test_an_error_of_ours_is_told_and_hides_nothing(monkeypatch: pytest.MonkeyPa
     (refused,) = report.refused
     assert isinstance(refused.result, Refusal) and "RuntimeError: boom" in refused.result.reason
     assert [row.func for row in report.known] == ["mystery"]
+    assert report["odd"] is refused
+    with pytest.raises(KeyError, match=r"is named 'od'; the report has 2, such as \['odd'"):
+        report["od"]
 
 
 def test_progress_counts_up_to_the_end() -> None:

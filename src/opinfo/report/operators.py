@@ -6,6 +6,7 @@ import io
 import re
 from collections import Counter
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from ..analysis import LayoutNormalised, OpInfo, Refusal
@@ -94,6 +95,15 @@ class Report:
     def outside(self) -> tuple[Refusal, ...]:
         """Why each of the other calls has no PrimFunc."""
         return tuple(outside(name) for name, _ in self.others)
+
+    def __getitem__(self, func: str) -> Row:
+        """Return the row of a PrimFunc; raises ``KeyError`` for an unknown name."""
+        rows = {row.func: row for row in self.rows}
+        if func not in rows:
+            similar = get_close_matches(func, rows, n=3, cutoff=0.3) or list(rows)[:3]
+            raise KeyError(f"no PrimFunc is named {func!r}; the report has {len(rows)}, such as "
+                           f"{similar}")  # fmt: skip
+        return rows[func]
 
     def sites(self) -> tuple[int, int]:
         """Return the numbers of recovered and of all call sites."""
