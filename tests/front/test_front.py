@@ -379,6 +379,10 @@ def test_export_names_the_folder_that_is_not_there(tmp_path: Path) -> None:
         FileNotFoundError, match=r"cannot be written: folder .*/gone does not exist$"
     ):
         opinfo.compile(model(4), []).export(tmp_path / "gone" / "model.so")
+    with pytest.raises(
+        IsADirectoryError, match=r"is a folder: name the file, such as .*/model\.so$"
+    ):
+        opinfo.compile(model(4), []).export(tmp_path)
 
 
 def test_a_session_serves_what_is_compiled_for_shapes() -> None:

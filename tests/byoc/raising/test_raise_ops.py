@@ -151,12 +151,16 @@ def test_only_the_ops_that_are_asked_for() -> None:
     tvm.ir.assert_structural_equal(short, found.module)
 
 
+def _raise_with(argument: str, value: Any) -> Any:
+    return RaiseOps(**{argument: value})
+
+
 @pytest.mark.parametrize("argument", ["ops", "prefer"])
 def test_names_of_operators_are_checked_early(argument: str) -> None:
     with pytest.raises(ValueError, match=f"{argument}: unknown .* 'relax.nn.convd'; did you mean"):
-        RaiseOps(**{argument: ["relax.nn.convd"]})
+        _raise_with(argument, ["relax.nn.convd"])
     with pytest.raises(TypeError, match=f"RaiseOps: {argument} must be a sequence .* 'relax.add'"):
-        RaiseOps(**{argument: "relax.add"})
+        _raise_with(argument, "relax.add")
 
 
 def test_exact_keeps_what_is_only_proved_up_to_reassociation() -> None:
