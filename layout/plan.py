@@ -9,6 +9,7 @@ from typing import Any
 from tvm import tirx
 
 from .apply.materialise import materialise
+from .graph.not_lowered import warn_if_not_lowered
 from .graph.unused import check_defined
 from .model.layout import Layout
 from .planner import Mode, Planner
@@ -49,7 +50,8 @@ def plan_layout(
     """Return the module in the cheapest layouts, with each rewrite proved correct.
 
     Args:
-        mod: A module after ``LegalizeOps``; it is not changed.
+        mod: A module after ``LegalizeOps``; it is not changed. Operators that are not lowered keep
+            their layouts; if none is lowered, opinfo warns.
         desired: The layouts that operators must have, by operator. List those of the operands, then
             that of the result (by default that of the first operand): ``{"nn.conv2d": ["NHWC",
             "OHWI"]}``. An empty list keeps an operator unchanged. A string names an implementation,
@@ -74,6 +76,7 @@ def plan_layout(
         ValueError: An operator, a layout or an option does not exist.
     """
     check_defined(mod, "plan_layout")
+    warn_if_not_lowered(mod, "plan_layout")
     requests = check_arguments(desired, mode, objective)
     specs = OpSpecs(requests, implementations, proofs=proofs, operators=mode == "graph")
     planner = Planner(mod, specs, mode, _cost(objective), dict(pins or {}), seconds)

@@ -93,8 +93,13 @@ def bind_arguments(
     name: str, operands: Sequence[int | Constant], attrs: Mapping[str, Any], params: Any
 ) -> dict[str, Any]:
     """Return the arguments of a constructor, see `OpInfo.bind`."""
-    values = [relax.const(o.value, o.dtype) if isinstance(o, Constant) else params[o]
-             for o in operands]  # fmt: skip
+    try:
+        values = [relax.const(o.value, o.dtype) if isinstance(o, Constant) else params[o]
+                 for o in operands]  # fmt: skip
+    except LookupError:
+        places = sorted({o for o in operands if not isinstance(o, Constant)})
+        raise ValueError(f"bind: {name} reads the parameters {places} of the PrimFunc, by "
+                         f"position; got {len(params)} values") from None  # fmt: skip
     dtype = str(values[0].ty.dtype if values else attrs.get("dtype", "float32"))
     return arguments(name, values, attrs, dtype)
 

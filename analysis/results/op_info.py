@@ -119,6 +119,9 @@ class OpInfo(Structural):
         Returns:
             Arguments by name, for ``op(**info.bind(params))``: ``attrs``, the operands (one tuple
             where the operator takes one), and literal operands as ``relax.const`` of their type.
+
+        Raises:
+            ValueError: `params` lacks a parameter that is an operand.
         """
         return bind_arguments(self.name, self.operands, self.attrs, params)
 

@@ -93,8 +93,10 @@ def copy_library(library: Path, path: Path) -> None:
     """Copy a library to a path, where it appears complete or not at all.
 
     Raises:
-        OSError: The folder does not exist, or cannot be written.
+        OSError: The path is a folder, or its folder does not exist or cannot be written.
     """
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder: name the file, such as {path / 'model.so'}")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"{path} cannot be written: folder {path.parent} does not exist")
     with replacing(path) as part:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import shlex
 from typing import Any
 
@@ -33,13 +34,26 @@ def compile_target(target: Any) -> Any:
     """TVM's target to compile for; its architecture must be known.
 
     Raises:
-        ValueError: As `read_target` does, or nothing says which architecture a GPU has.
+        ValueError: As `read_target` does, or nothing says which architecture a GPU has, or LLVM
+            does not know the CPU.
     """
     parsed = read_target(target)
+    if parsed.kind.name == "llvm" and (cpu := parsed.attrs.get("mcpu")):
+        _check_cpu(str(cpu), parsed.attrs.get("mtriple"), target)
     if parsed.kind.name == "cuda" and parsed.attrs.get("arch") == UNKNOWN and (reason := no_gpu()):
         raise ValueError(f"target {target!r}: name the GPU's architecture, as -arch=sm_90 does, or "
                          f"the GPU, as nvidia/nvidia-h100 does: {reason}")  # fmt: skip
     return parsed
+
+
+def _check_cpu(cpu: str, triple: Any, target: Any) -> None:
+    """Raises ``ValueError`` for a CPU that TVM would replace by a generic one."""
+    plain = tvm.target.Target({"kind": "llvm", **({"mtriple": str(triple)} if triple else {})})
+    known = list(map(str, tvm.target.codegen.llvm_get_cpu_archlist(plain)))
+    if known and cpu not in known:
+        close = difflib.get_close_matches(cpu, known)
+        advice = f"did you mean {' or '.join(close)}?" if close else f"it has {', '.join(known)}"
+        raise ValueError(f"target {target!r}: LLVM has no CPU {cpu}; {advice}")
 
 
 def _target(fields: Any, target: Any) -> Any:

@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+import tvm
+
 from ...analysis.support.progress import stage
 from ...analysis.support.warn import warn
+from ...layout.graph.not_lowered import warn_if_not_lowered
 from ...layout.search.constraints import Desired
 from ..backend.backend import Backend, Code
 from ..calibration.calibration import Calibration
@@ -71,6 +74,8 @@ def dispatch(
         ValueError: The arguments are inconsistent.
     """
     options = Options(priority, force, measure, layouts, desired, calibration)
+    if isinstance(mod, tvm.IRModule):
+        warn_if_not_lowered(mod, "dispatch")
     dispatcher = prepare_dispatch(mod, backends, options)
     result = dispatcher.run()
     warn_of_failures(result)

@@ -47,7 +47,11 @@ def attribute(name: str, taken: Any, suggestion: str = "") -> Condition:
     """
 
     def has_attribute(node: Node) -> Unmet | None:
-        actual = node.info.attrs[name]
+        attrs = node.info.attrs
+        if name not in attrs:
+            has = f"; it has {', '.join(attrs)}" if attrs else ""
+            return Unmet(f"{node.info.name} has no attribute {name}{has}")
+        actual = attrs[name]
         if actual == taken:
             return None
         return Unmet(f"{name} is {actual}, expected {taken}", suggestion)

@@ -214,6 +214,9 @@ def one(
 
     Returns:
         A step of a `Pattern` or `Coarse`.
+
+    Raises:
+        ValueError: An operator does not exist; the message suggests similar names.
     """
     names = frozenset([names] if isinstance(names, str) else names)
     return PatternStep(names, conditions, takes=takes, laid=laid, several=several)
@@ -228,6 +231,9 @@ def maybe(names: str | Collection[str], *conditions: Condition) -> PatternStep:
 
     Returns:
         A step of a `Pattern` or `Coarse`.
+
+    Raises:
+        ValueError: An operator does not exist; the message suggests similar names.
     """
     return PatternStep(frozenset([names] if isinstance(names, str) else names), conditions, 0)
 
@@ -241,6 +247,9 @@ def many(names: str | Collection[str], *conditions: Condition) -> PatternStep:
 
     Returns:
         A step of a `Pattern` or `Coarse`.
+
+    Raises:
+        ValueError: An operator does not exist; the message suggests similar names.
     """
     return PatternStep(frozenset([names] if isinstance(names, str) else names), conditions, 0, None)
 

@@ -26,6 +26,7 @@ from ...analysis.results.op_info import ASSUMED, LayoutNormalised
 from ...analysis.support.tvm_compat import sym
 from ...analysis.terms.term import TensorVar, Var
 from ...layout.graph.unused import without_unused
+from ...layout.search.constraints import full
 
 STRENGTH = {"tested": 0, "real": 1, "kernel": 2, "extern": 3, "proved": 4, "rebuilt": 5}
 
@@ -72,20 +73,16 @@ def raise_ops(
         certificate: The weakest kind to accept: ``tested`` < ``real`` < ``kernel`` <
             ``extern`` < ``proved`` < ``rebuilt``.
         exact: Require bit-equality.
-        ops: Raise only these operators, such as ``{"relax.nn.conv2d"}``; None for all.
+        ops: Raise only these operators, such as ``{"nn.conv2d"}``; None for all.
         prefer: If several operators compute the same, take the first of these.
 
     Raises:
-        TypeError: `mod` is not an IRModule.
-        ValueError: The kind of certificate is unknown.
+        TypeError: `mod` is not an IRModule, or `ops` or `prefer` is one string.
+        ValueError: The kind of certificate or an operator is unknown.
     """
-    check_kind(certificate)
+    requirements = check_requirements(certificate, exact, ops, prefer)
     if not isinstance(mod, tvm.IRModule):
         raise TypeError(f"RaiseOps: expected a tvm.IRModule, got {type(mod).__name__}")
-    if isinstance(prefer, str):
-        raise TypeError(f"RaiseOps: prefer must be a sequence of operators, got {prefer!r}")
-    only = None if ops is None else frozenset(ops)
-    requirements = _Requirements(STRENGTH[certificate], exact, only, tuple(prefer))
     raiser = _Raiser(mod, requirements)
     functions = [(g, f) for g, f in mod.functions_items() if isinstance(f, relax.Function)]
     for gvar, func in functions:
@@ -95,15 +92,27 @@ def raise_ops(
     return Raised(out, tuple(raiser.raised), tuple(raiser.kept))
 
 
-def check_kind(certificate: str) -> None:
-    """Raises ``ValueError`` unless this is a kind of certificate."""
+def check_requirements(
+    certificate: str, exact: bool, ops: Collection[str] | None, prefer: Sequence[str]
+) -> Requirements:
+    """Return what an operator must satisfy to be raised; for errors, see `raise_ops`."""
     if certificate not in STRENGTH:
         kinds = ", ".join(STRENGTH)
         raise ValueError(f"RaiseOps: certificate must be one of {kinds}, got {certificate!r}")
+    only = None if ops is None else frozenset(_full_names(ops, "ops"))
+    return Requirements(STRENGTH[certificate], exact, only, _full_names(prefer, "prefer"))
+
+
+def _full_names(ops: Collection[str], argument: str) -> tuple[str, ...]:
+    if isinstance(ops, str):
+        raise TypeError(f"RaiseOps: {argument} must be a sequence of operators, got {ops!r}")
+    return tuple(full(name, f"RaiseOps: {argument}") for name in ops)
 
 
 @dataclass(frozen=True)
-class _Requirements:
+class Requirements:
+    """The certificate and the operators that `raise_ops` accepts, and those it prefers."""
+
     strength: int
     exact: bool
     ops: frozenset[str] | None
@@ -137,7 +146,7 @@ class _Requirements:
 
 @relax.expr_functor.mutator
 class _Raiser(relax.PyExprMutator):  # type: ignore[misc]
-    def __init__(self, mod: Any, requirements: _Requirements) -> None:
+    def __init__(self, mod: Any, requirements: Requirements) -> None:
         super().__init__(mod)
         self.mod = mod
         self.requirements = requirements

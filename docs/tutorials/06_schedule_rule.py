@@ -155,7 +155,7 @@ assert not tvm_ffi.structural_equal(scheduled, func)
 # Both functions are built for the CPU of the machine that built this page.
 
 # %%
-target = {"kind": "llvm", "mcpu": tvm.target.codegen.llvm_get_system_cpu()}
+target = tvm.target.Target({"kind": "llvm", "mcpu": tvm.target.codegen.llvm_get_system_cpu()})
 rng = np.random.default_rng(0)
 values = [
     rng.standard_normal([int(e) for e in p.ty.shape]).astype("float32") for p in func.params[:-1]
@@ -176,6 +176,26 @@ before, expected = measure(func)
 after, result = measure(scheduled)
 np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
 print(f"{before:.0f} us before, {after:.0f} us after: {before / after:.0f}x faster")
+
+# %% [markdown]
+# ## Use the rule in a build
+#
+# A PrimFunc pass applies the rule to every function of a module, here between fusion and the rest
+# of TVM's pipeline.
+
+
+# %%
+@tvm.tirx.transform.prim_func_pass(opt_level=0)
+def Rule(func, module, context):
+    return rule(func)
+
+
+pipeline = tvm.transform.Sequential([fuse, Rule, relax.get_pipeline("default_build")])
+built = tvm.compile(Block, target, relax_pipeline=pipeline)
+main = relax.VirtualMachine(built, tvm.cpu())["main"]
+whole = main(*map(tvm.runtime.tensor, values)).numpy()
+np.testing.assert_allclose(whole, expected, rtol=1e-4, atol=1e-4)
+print("the whole model computes the same")
 
 # %% [markdown]
 # ## A stale annotation is refused
@@ -202,6 +222,7 @@ assert [s.name for s in chain.steps] == ["relax.nn.conv2d", "relax.add", "relax.
 # %% [markdown]
 # ## Next steps
 #
+# - [Passes in your own pipeline](../guides/passes.md) lists opinfo's passes and their places.
 # - `examples/schedule_conv.py` contains this rule as a script.
 # - You can also run `opinfo.transform.AnnotateOpInfo` between `AnnotateTIROpPattern` and `FuseOps`.
 #   PrimFuncs with packed buffers then fuse like others.

@@ -14,6 +14,8 @@ from .index_ranges import IndexRange, index_ranges_of
 FORMAT = 4
 #: The attribute of a Relax function that writes to caches; see `jit.caches`.
 CACHES = "opinfo.caches"
+#: The function attribute with the ranges of indices, if the function is lowered.
+INDICES = "opinfo.indices"
 #: The parameter with the lengths of the caches, and the first rows of those that slide.
 LENGTH = "cache_length"
 
@@ -146,9 +148,16 @@ class Signature:
         names: dict[Any, str] = {}
         params = tuple(_param(str(p.name), p.ty, names) for p in func.params)
         told = json.loads(str(attrs[CACHES])) if CACHES in attrs else {"caches": [], "groups": []}
-        return cls(function, params, tuple(map(_read_cache, told["caches"])),
-                   _read_groups(told["groups"]), conditions_of(func, names),
-                   index_ranges_of(func, names))  # fmt: skip
+        indices = (tuple(map(_read_range, json.loads(str(attrs[INDICES])))) if INDICES in attrs
+                   else index_ranges_of(func, names))  # fmt: skip
+        return cls(
+            function,
+            params,
+            tuple(map(_read_cache, told["caches"])),
+            _read_groups(told["groups"]),
+            conditions_of(func, names),
+            indices,
+        )
 
     def leaves(self) -> Iterator[Param]:
         """Yield the parameters, with tuples replaced by their leaves."""
@@ -171,8 +180,7 @@ class Signature:
                   for g in self.groups]  # fmt: skip
         return {"format": FORMAT, "function": self.function, "params": params, "caches": caches,
                 "groups": groups, "conditions": list(map(listed, self.conditions)),
-                "indices": [[r.param, listed(r.low), listed(r.high), r.component]
-                            for r in self.indices]}  # fmt: skip
+                "indices": ranges_to_json(self.indices)}  # fmt: skip
 
     @classmethod
     def from_json(cls, data: Any) -> Signature:
@@ -187,6 +195,11 @@ class Signature:
                        tuple(map(_read_range, data.get("indices", ()))))  # fmt: skip
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"not a signature: {type(error).__name__}: {error}") from error
+
+
+def ranges_to_json(ranges: Sequence[IndexRange]) -> list[Any]:
+    """Return ranges of indices for JSON."""
+    return [[r.param, listed(r.low), listed(r.high), r.component] for r in ranges]
 
 
 def variable_names(func: Any) -> dict[Any, str]:

@@ -35,6 +35,7 @@ from ...byoc.prepare.fuse import fuse
 from ...byoc.prepare.prepare import prepare
 from ...byoc.process.folder import Folder
 from ...layout.graph.unused import check_defined
+from ..arguments.kept_ranges import index_ranges_by_function, with_index_ranges
 from ..config.named_dims import resolved
 from ..config.strategy import Config, Strategy, checked_config
 from ..kernels.build_kernel import compiled
@@ -103,20 +104,25 @@ def compile_shapes(
     options = options or Options()
     planned = options.layouts == "best"
     prepared = prepare(mod, backends, relaid=planned)
+    indices = index_ranges_by_function(mod)
 
     def finish(result: Dispatched) -> Dispatched:
         return finish_module(result, planned, options.desired, cpu)
 
+    def link(
+        module: Any, dispatched: Dispatched | None, regions: Sequence[Region] = ()
+    ) -> CompiledShapes:
+        checked = with_index_ranges(module, indices)
+        return _specialize_and_link(checked, dispatched, settings, cpu, regions)
+
     if saved is not None:
         dispatched = finish(replay(prepared, saved, backends))
-        return _specialize_and_link(dispatched.module, dispatched, settings, cpu)
+        return link(dispatched.module, dispatched)
     dispatcher = dispatch_to_backends(prepared, settings, backends, options)
     if dispatcher is None:
-        return _specialize_and_link(prepared, None, settings, cpu)
+        return link(prepared, None)
     return build_with_retries(
-        dispatcher,
-        finish,
-        lambda result, regions: _specialize_and_link(result.module, result, settings, cpu, regions),
+        dispatcher, finish, lambda result, regions: link(result.module, result, regions)
     )
 
 

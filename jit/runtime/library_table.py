@@ -28,7 +28,8 @@ _ENTRY = struct.Struct("<I20xQQ24x")
 
 STATIC = (
     "this library was compiled without shapes= or --shapes, so Session cannot serve it and "
-    "`opinfo inspect` has nothing to list; use Compiled.run (or opinfo did not compile it)"
+    "`opinfo inspect` has nothing to list; use Compiled.run, or relax.VirtualMachine for a file "
+    "(or opinfo did not compile it)"
 )
 
 

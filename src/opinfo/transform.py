@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import tvm
 
 from .analysis.annotate import annotate
-from .byoc.prepare.raise_ops import check_kind, raise_ops
+from .byoc.prepare.raise_ops import check_requirements, raise_ops
 
 if TYPE_CHECKING:
     from .jit.config.strategy import Config, Strategy
@@ -85,18 +85,20 @@ def RaiseOps(
     Calls without the required certificate stay unchanged.
 
     Args:
-        certificate: The weakest kind to accept: ``tested`` < ``real`` < ``proved`` < ``rebuilt``.
+        certificate: The weakest kind to accept: ``tested`` < ``real`` < ``kernel`` < ``extern`` <
+            ``proved`` < ``rebuilt``.
         exact: Accept only bit-equal results.
-        ops: Raise only these operators; None for all.
+        ops: Raise only these operators, such as ``["nn.conv2d"]``; None for all.
         prefer: Operators to prefer, in order, if several compute the same result.
 
     Returns:
         The pass.
 
     Raises:
-        ValueError: The kind of certificate is unknown.
+        TypeError: `ops` or `prefer` is one string.
+        ValueError: The kind of certificate or an operator is unknown.
     """
-    check_kind(certificate)
+    check_requirements(certificate, exact, ops, prefer)
 
     def run(mod: Any) -> Any:
         return raise_ops(mod, certificate=certificate, exact=exact, ops=ops, prefer=prefer).module
@@ -238,6 +240,9 @@ def ConvertLayout(
 
     Returns:
         The pass.
+
+    Raises:
+        ValueError: `layout_cb` is not None, or an operator or a layout is unknown.
     """
     from .layout.plan import check_arguments, plan_layout
 
@@ -265,6 +270,10 @@ def ReplaceOpImpl(op: str, prim_func: Any, layouts: Sequence[Layout | str | None
 
     Returns:
         The pass. It warns, with the reason, if it replaces nothing.
+
+    Raises:
+        TypeError: `prim_func` is not a PrimFunc.
+        ValueError: The operator is unknown, or `layouts` are not one for each parameter.
     """
     from .layout.plan import implementation, not_replaced, plan_layout
 

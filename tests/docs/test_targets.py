@@ -8,7 +8,7 @@ import pytest
 import tvm
 
 import opinfo
-from opinfo.byoc.building.read_target import read_target
+from opinfo.byoc.building.read_target import compile_target, read_target
 from tests.docs.pages import DOCS, ROOT
 
 SHOWN = re.compile(
@@ -27,7 +27,8 @@ def test_the_targets_of_the_documentation_are_read() -> None:
     assert "llvm -mcpu=haswell" in texts
     for text in texts - {"cuda"}:  # without an -arch it needs a GPU
         kind = "cuda" if text.startswith("nvidia/") else text.split()[0]  # a GPU, or a kind
-        assert str(read_target(text).kind.name) == kind
+        read = read_target if kind == "cuda" else compile_target
+        assert str(read(text).kind.name) == kind
 
 
 @pytest.mark.parametrize(
@@ -54,6 +55,8 @@ def test_flags_have_the_types_of_tvm() -> None:
         ("llvm -num-cores=two", "-num-cores: expected a number, got two"),
         ("llvm -mcpu", "-mcpu: expected a value"),
         ("llvm -mcpu=a -mcpu=b", "-mcpu occurs twice"),
+        ("llvm -mcpu=hasswell", r"LLVM has no CPU hasswell; did you mean .*haswell.*\?$"),
+        ("llvm -mcpu=zzz -mtriple=aarch64-linux-gnu", "LLVM has no CPU zzz; it has .*cortex-a72"),
         ("lvm -mcpu=haswell", "unknown kind lvm"),
         ("haswell", 'Target kind "haswell" is not defined'),
     ],

@@ -379,6 +379,10 @@ def test_export_names_the_folder_that_is_not_there(tmp_path: Path) -> None:
         FileNotFoundError, match=r"cannot be written: folder .*/gone does not exist$"
     ):
         opinfo.compile(model(4), []).export(tmp_path / "gone" / "model.so")
+    with pytest.raises(
+        IsADirectoryError, match=r"is a folder: name the file, such as .*/model\.so$"
+    ):
+        opinfo.compile(model(4), []).export(tmp_path)
 
 
 def test_a_session_serves_what_is_compiled_for_shapes() -> None:
@@ -446,7 +450,17 @@ def test_a_library_that_is_not_there_and_one_name_are_one_line(tmp_path: Path) -
         opinfo.compile(model(4), "onednn")  # a sequence of letters, too
 
 
-def test_an_onnx_model_in_memory_is_saved_first() -> None:
-    onnx = pytest.importorskip("onnx")
-    with pytest.raises(TypeError, match=r"save it to a \.onnx file first"):
-        opinfo.compile(onnx.ModelProto(), [])
+@pytest.mark.parametrize("call", [opinfo.load, opinfo.compile, opinfo.inspect])
+def test_a_model_in_memory_is_saved_first(call: Any) -> None:
+    onnx, torch = pytest.importorskip("onnx"), pytest.importorskip("torch")
+    net = torch.nn.Linear(2, 3)
+    program = torch.export.export(net, (torch.zeros(1, 2),))
+    for subject, advice in (
+        (onnx.ModelProto(), "got an ONNX model: save it by onnx.save"),
+        (program, "got a program of torch.export: save it by torch.export.save"),
+        (net, "got a torch module: export it by torch.export.export"),
+        (model(4)["main"], "got a Relax function: pass the module"),
+    ):
+        with pytest.raises(TypeError, match=advice) as raised:
+            call(subject)
+        assert "\n" not in str(raised.value)

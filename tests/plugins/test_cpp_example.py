@@ -50,10 +50,24 @@ def values() -> np.ndarray:
     return np.linspace(-1, 2, 16, dtype="float32").reshape(2, 8)
 
 
-def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, *words: str, program: str = "run") -> subprocess.CompletedProcess[str]:
     """Run it with an empty environment, which must suffice."""
-    return subprocess.run([str(folder / "run"), *words], cwd=folder, env={}, capture_output=True,
+    return subprocess.run([str(folder / program), *words], cwd=folder, env={}, capture_output=True,
                           text=True, check=False)  # fmt: skip
+
+
+def test_cmake_builds_it_too(folder: Path, tmp_path: Path) -> None:
+    if shutil.which("cmake") is None:
+        pytest.skip("there is no cmake")
+    python = f"-DPython_EXECUTABLE={sys.executable}"
+    for words in (["-S", str(FOLDER), "-B", ".", python], ["--build", "."]):
+        done = subprocess.run(["cmake", *words], cwd=tmp_path, capture_output=True, text=True,
+                              check=False)  # fmt: skip
+        assert done.returncode == 0, done.stderr
+    shutil.copy(tmp_path / "run", folder / "run_by_cmake")
+    done = run(folder, "model.so", "main", "x.bin", "2,8", "z.bin", program="run_by_cmake")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == run(folder, "model.so", "main", "x.bin", "2,8", "y.bin").stdout
 
 
 def test_it_computes_what_the_model_does(folder: Path) -> None:

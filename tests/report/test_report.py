@@ -86,6 +86,9 @@ def test_an_error_of_ours_is_told_and_hides_nothing(monkeypatch: pytest.MonkeyPa
     (refused,) = report.refused
     assert isinstance(refused.result, Refusal) and "RuntimeError: boom" in refused.result.reason
     assert [row.func for row in report.known] == ["mystery"]
+    assert report["odd"] is refused
+    with pytest.raises(KeyError, match=r"is named 'od'; the report has 2, such as \['odd'"):
+        report["od"]
 
 
 def test_progress_counts_up_to_the_end() -> None:
@@ -155,6 +158,16 @@ def test_calls_that_are_no_tir_say_why(build: Any, reason: str) -> None:
     report = opinfo.inspect(builder.get())
     (refusal,) = report.outside
     assert reason in refusal.reason and reason in report.explain()
+
+
+def test_the_output_of_a_row_is_a_buffer_and_no_size() -> None:
+    n, builder = tvm.tirx.Var("n", "int64"), relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((n * 2, 4), "float32"))
+    with builder.function("main", [x, relax.Var("s", relax.ShapeType([n]))]):
+        builder.emit_func_output(builder.emit(relax.op.nn.softmax(x)))
+    (row,) = opinfo.inspect(builder.get()).rows
+    assert row.buffers[1] == "int64" and row.output == row.buffers[2] != "int64"
+    assert f"<code>{row.output}</code>" in opinfo.inspect(builder.get())._repr_html_()
 
 
 def test_what_is_named_is_there() -> None:

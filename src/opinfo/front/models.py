@@ -8,6 +8,7 @@ from typing import Any
 import tvm
 
 from ..frontend import load
+from ..frontend.checks.not_a_path import described
 
 
 def as_module(model: Any, verb: str, others: str = "") -> tvm.IRModule:
@@ -22,8 +23,5 @@ def as_module(model: Any, verb: str, others: str = "") -> tvm.IRModule:
     mod = load(model) if isinstance(model, (str, Path)) else model
     if not isinstance(mod, tvm.IRModule):
         expected = f"{others}a module or the path of a model"
-        if type(model).__name__ == "ModelProto":  # of onnx, which need not be installed
-            raise TypeError(f"{verb}: expected {expected}, got an ONNX model; save it to a .onnx "
-                            "file first")  # fmt: skip
-        raise TypeError(f"{verb}: expected {expected}, got {model!r:.80}")
+        raise TypeError(f"{verb}: expected {expected}, got {described(model)}")
     return mod

@@ -6,6 +6,7 @@ import io
 import re
 from collections import Counter
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from ..analysis import LayoutNormalised, OpInfo, Refusal
@@ -41,8 +42,9 @@ class Row:
         """The first buffer that is not an operand; the last one if operands are unknown."""
         op = operator(self.result)
         operands = () if op is None else op.operands
-        free = [text for i, text in enumerate(self.buffers) if i not in operands]
-        return next(iter(free if operands else self.buffers[-1:]), "")
+        buffers = [(i, text) for i, text in enumerate(self.buffers) if "[" in text]  # not a size
+        free = [text for i, text in buffers if i not in operands]
+        return next(iter(free if operands else [text for _, text in buffers[-1:]]), "")
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON values.
@@ -93,6 +95,15 @@ class Report:
     def outside(self) -> tuple[Refusal, ...]:
         """Why each of the other calls has no PrimFunc."""
         return tuple(outside(name) for name, _ in self.others)
+
+    def __getitem__(self, func: str) -> Row:
+        """Return the row of a PrimFunc; raises ``KeyError`` for an unknown name."""
+        rows = {row.func: row for row in self.rows}
+        if func not in rows:
+            similar = get_close_matches(func, rows, n=3, cutoff=0.3) or list(rows)[:3]
+            raise KeyError(f"no PrimFunc is named {func!r}; the report has {len(rows)}, such as "
+                           f"{similar}")  # fmt: skip
+        return rows[func]
 
     def sites(self) -> tuple[int, int]:
         """Return the numbers of recovered and of all call sites."""
@@ -155,7 +166,8 @@ class Report:
         return f"{out.getvalue()}\n{self.summary()}"
 
     def _repr_html_(self) -> str:
-        return html([(r.func, r.sites, r.buffers, r.result) for r in self.rows], self.summary())
+        rows = [(r.func, r.sites, r.output, r.buffers, r.result) for r in self.rows]
+        return html(rows, self.summary())
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON values."""

@@ -75,24 +75,28 @@ def _facts(answer: OpInfo | LayoutNormalised) -> list[tuple[str, str]]:
     return [(key, value) for key, value in facts if value]
 
 
-def html(rows: Sequence[tuple[str, int, tuple[str, ...], Answer]], summary: str) -> str:
-    """Return a table for notebooks in which each operator unfolds to its explanation."""
+def html(rows: Sequence[tuple[str, int, str, tuple[str, ...], Answer]], summary: str) -> str:
+    """Return a table for notebooks in which each operator unfolds to its explanation.
+
+    A row is a name, a number of call sites, the output and all buffers as text, and the answer.
+    """
     body = "".join(_html_row(*row) for row in rows)
     heads = "".join(
         f"<th style='text-align:left'>{head}</th>"
-        for head in ("PrimFunc", "sites", "operator", "kind", "certificate")
+        for head in ("PrimFunc", "sites", "output", "operator", "kind", "certificate")
     )
     return f"<table><tr>{heads}</tr>{body}</table><p>{escape(summary)}</p>"
 
 
-def _html_row(func: str, sites: int, buffers: tuple[str, ...], result: Answer) -> str:
+def _html_row(func: str, sites: int, output: str, buffers: tuple[str, ...], result: Answer) -> str:
     if not isinstance(result, Refusal):
         short, kind, certificate = call(result), str(result.kind), str(result.certificate.kind)
     else:
         short, kind, certificate = f"? {result.reason}", "", ""
     more = f"<pre>{escape(explain(func, sites, buffers, result))}</pre>"
     operator = f"<details><summary><code>{escape(short)}</code></summary>{more}</details>"
-    cells = (f"<code>{escape(func)}</code>", str(sites), operator, escape(kind), certificate)
+    name, shape = (f"<code>{escape(text)}</code>" for text in (func, output))
+    cells = (name, str(sites), shape, operator, escape(kind), certificate)
     return "<tr>" + "".join(f"<td style='text-align:left'>{c}</td>" for c in cells) + "</tr>"
 
 

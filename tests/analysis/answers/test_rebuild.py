@@ -6,6 +6,7 @@ import copy
 import pickle
 from typing import Any
 
+import pytest
 import tvm
 from tvm import relax, tirx
 
@@ -67,3 +68,7 @@ def test_a_literal_operand_is_a_number_and_is_bound_in_its_type() -> None:
     assert list(bound) == ["x1", "x2"] and bound["x2"].same_as(x)
     assert str(bound["x1"].ty.dtype) == "float16"
     assert pickle.loads(pickle.dumps(info)) == info
+    with pytest.raises(
+        ValueError, match=r"relax.subtract reads the parameters \[0\].*got 0 values"
+    ):
+        info.bind([])

@@ -10,6 +10,7 @@ import pytest
 import tvm
 from tvm import relax
 
+from opinfo import byoc
 from opinfo.byoc import Pattern, dispatch, one
 from opinfo.layout.plan import plan_layout
 
@@ -238,6 +239,20 @@ def test_the_nearest_of_all_backends_is_told() -> None:
     for backends in ([far, NPU], [NPU, far]):
         (found, *_) = dispatch(mod, backends).left
         assert found.why == BEGIN + "groups is 2, expected 1"
+
+
+def test_an_attribute_that_the_operator_lacks_is_named() -> None:
+    pattern = Pattern("grouped", one("relax.nn.relu", byoc.attribute("group", 1)),
+                      one("relax.nn.conv2d", byoc.attribute("group", 1)))  # fmt: skip
+    alone = Pattern("alone", one("relax.nn.conv2d", byoc.attribute("group", 1)))
+    mod = nets.net(conv(relu), IMAGE)
+    left = dispatch(mod, [replace(NPU, name="typo", patterns=(pattern, alone))]).left
+    whys = {o.op: o.why for o in left}
+    assert (
+        "relax.nn.conv2d has no attribute group; it has strides, padding,"
+        in whys["relax.nn.conv2d"]
+    )
+    assert whys["relax.nn.relu"].endswith("relax.nn.relu has no attribute group")
 
 
 def test_ops_that_match_count_before_conditions_that_hold() -> None:

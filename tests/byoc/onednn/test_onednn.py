@@ -10,6 +10,7 @@ import pytest
 import tvm
 from tvm import relax
 
+from opinfo.byoc import dispatch
 from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.compile import CompiledModule, compile_module
 
@@ -48,6 +49,14 @@ def test_every_case_is_taken_whole() -> None:
         " ".join(o.rpartition(".")[2] for o in t.ops) for t in compiled().dispatched.taken
     )
     assert taken == sorted(c.ops for c in CASES.values())
+
+
+def test_a_function_of_a_scalar_stays_with_tvm() -> None:
+    mod = nets.net(lambda e, r, x: e(relax.op.exp(e(relax.op.sum(x)))), (2, 3))
+    (left,) = [o for o in dispatch(mod, ["onednn"]).left if o.op == "relax.exp"]
+    assert (
+        left.why == "onednn, pattern pointwise: the result is a scalar, which oneDNN does not take"
+    )
 
 
 def test_what_rounds_elsewhere_is_told() -> None:

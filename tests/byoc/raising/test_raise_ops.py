@@ -147,6 +147,20 @@ def test_only_the_ops_that_are_asked_for() -> None:
     found = raise_ops(lowered(Before), ops={"relax.nn.relu"})
     assert [s.op for s in found.raised] == ["relax.nn.relu"]
     assert all("not among the ops to raise" in k.reason for k in found.kept)
+    short = RaiseOps(ops=["nn.relu"])(lowered(Before))
+    tvm.ir.assert_structural_equal(short, found.module)
+
+
+def _raise_with(argument: str, value: Any) -> Any:
+    return RaiseOps(**{argument: value})
+
+
+@pytest.mark.parametrize("argument", ["ops", "prefer"])
+def test_names_of_operators_are_checked_early(argument: str) -> None:
+    with pytest.raises(ValueError, match=f"{argument}: unknown .* 'relax.nn.convd'; did you mean"):
+        _raise_with(argument, ["relax.nn.convd"])
+    with pytest.raises(TypeError, match=f"RaiseOps: {argument} must be a sequence .* 'relax.add'"):
+        _raise_with(argument, "relax.add")
 
 
 def test_exact_keeps_what_is_only_proved_up_to_reassociation() -> None:

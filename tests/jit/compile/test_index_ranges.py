@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,20 @@ def test_an_index_outside_of_a_table_is_refused(op: str) -> None:
         message = f"^main: argument i has the element {k}; as an index, it must be -100 to 99$"
         with pytest.raises(BoundaryError, match=message):
             compiled.run(ids)
+
+
+def test_a_session_refuses_it_too(tmp_path: Path) -> None:
+    """Its signature is that of the lowered function, in which a gather is a call of a PrimFunc."""
+    compiled = opinfo.compile(gathered("Gather"), [], shapes="generic")
+    compiled.export(tmp_path / "table.so")
+    for served in (compiled, tmp_path / "table.so"):
+        with opinfo.Session(served) as session:
+            for k in (-100, 99):
+                got = session(np.full((2, 3), k)).numpy()
+                np.testing.assert_array_equal(got, np.broadcast_to(TABLE[k], (2, 3, 4)))
+            for k in (-101, 100, 2_000_000_000):
+                with pytest.raises(BoundaryError, match=f"argument i has the element {k}; as an"):
+                    session(np.full((2, 3), k))
 
 
 def test_elements_are_followed_through_reshapes_and_casts() -> None:

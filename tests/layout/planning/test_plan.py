@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from tvm.script import relax as R
 from tvm.script import tirx as T
 
 from opinfo.analysis import Refusal
+from opinfo.byoc import dispatch
 from opinfo.layout import Layout, plan_layout
 from opinfo.layout.rewrite.rewrite import rewrite
 from opinfo.layout.search.decide import bytes_moved
@@ -94,6 +96,20 @@ def test_convert_layout_is_a_drop_in() -> None:
 def test_nothing_to_do_changes_nothing() -> None:
     mod = nets.net(nets.residual, IMAGE)
     tvm.ir.assert_structural_equal(PlanLayout()(mod), mod)
+
+
+@pytest.mark.parametrize("entry", ["plan_layout", "dispatch"])
+def test_a_module_that_is_not_lowered_is_said(entry: str) -> None:
+    x = relax.Var("x", R.Tensor((2, 3), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        builder.emit_func_output(builder.emit(relax.op.exp(x)))
+    call: Any = {"plan_layout": plan_layout, "dispatch": lambda mod: dispatch(mod, ["tvm"])}[entry]
+    with pytest.warns(UserWarning, match=rf"^{entry}: .* relax\.exp is not lowered; apply relax"):
+        call(builder.get())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        call(relax.transform.LegalizeOps()(builder.get()))
 
 
 @pytest.mark.parametrize("strings", [["NHWC", "OHWI"], ["NCHW4c", "OIHW4i4o"]])
