@@ -78,7 +78,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         architecture, _, part = name.partition(".")
         for program in (hybrid_programs if architecture in HYBRIDS else programs)(architecture):
             if not part or program.name.partition(".")[2] == part:
-                worst = max([worst, *measure(program, options.backends)])
+                try:
+                    worst = max([worst, *measure(program, options.backends)])
+                except Exception as error:  # every failure is a result
+                    print(f"{program.name}: {type(error).__name__}: {error}", flush=True)
+                    worst = float("inf")
     return int(worst > BOUND)
 
 

@@ -98,8 +98,8 @@ def _of_caches(model: Any) -> Iterator[Program]:
     runs = [(token_ids(1 if states else new), past(old)) for new, old in _LENGTHS]
     shapes = [[{2: Dim.DYNAMIC} if name in ("keys", "values") else {} for name in _names(layer)]
               for layer in _filled(model, runs[0][1])]  # fmt: skip
-    yield Program("step", Function(model, step), ({} if states else {1: Dim.DYNAMIC}, shapes),
-                  runs)  # fmt: skip
+    tokens = {} if states else {1: Dim.DYNAMIC}
+    yield Program("step", Function(model, step), ((tokens, shapes),), runs)
 
 
 def _filled(model: Any, past: Any) -> list[Any]:
