@@ -311,3 +311,24 @@ def test_no_elements_behind_the_end_of_a_symbolic_axis_are_replaced() -> None:
 
     runs = [(torch.randn(k, 3),) for k in (6, 3)]
     check(net, *runs, shapes=({0: Dim.DYNAMIC},))
+
+
+def test_every_kth_element_of_an_axis_is_replaced() -> None:
+    def net(x: Any, y: Any) -> Any:
+        z = x.clone()
+        z[1::3, :7] = y
+        z[:, 6::2] = 7.0
+        return z
+
+    check(net, (torch.randn(8, 9), torch.randn(3, 7)))
+
+
+def test_every_kth_element_of_a_symbolic_axis_is_replaced() -> None:
+    def net(x: Any) -> Any:
+        z = x.clone()
+        z[:, -7::2] = 7.0
+        z[:, 1:6:3] = z[:, 1:6:3] * 2
+        return torch.slice_scatter(z, torch.ones(2, 0), 1, 30, 40, 2)
+
+    runs = [(torch.randn(2, k),) for k in (9, 7, 20)]  # torch asserts 7 or more
+    check(net, *runs, shapes=({1: Dim.DYNAMIC},))

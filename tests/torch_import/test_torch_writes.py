@@ -128,6 +128,30 @@ def test_a_buffer_that_starts_with_other_values_is_refused() -> None:
     np.testing.assert_array_equal(got, [[10.0] * 3, [5.0] * 3])
 
 
+class Chosen(nn.Module):
+    """It overwrites a buffer, then reads it; some of its elements before, if asked."""
+
+    def __init__(self, reads: bool) -> None:
+        super().__init__()
+        self.register_buffer("factors", torch.arange(1.0, 4.0))
+        self.reads = reads
+
+    def forward(self, x: Tensor) -> Tensor:
+        before = self.factors[:1] * 2 if self.reads else 0.0
+        self.factors.copy_(torch.where(x.max() > 2, torch.full((3,), 5.0), torch.full((3,), 7.0)))
+        return x * self.factors + before
+
+
+def test_a_buffer_whose_value_is_never_read_is_no_input() -> None:
+    mod, notes = imported(Chosen(False), (torch.ones(3),))
+    assert not notes and [p.name for p in mod["main"].params] == ["x"]
+    for x, factor in ((torch.ones(3), 7.0), (torch.full((3,), 4.0), 5.0)):
+        (got,) = ran(mod, (x,))
+        np.testing.assert_array_equal(got, x.numpy() * factor)
+    with pytest.raises(NotImplementedError, match="buffer factors in place"):
+        imported(Chosen(True), (torch.ones(3),))
+
+
 def test_programs_that_write_nothing_have_no_notes() -> None:
     mod, notes = imported(nn.Linear(3, 2), (torch.ones(1, 3),))
     assert not notes and len(ran(mod, (torch.ones(1, 3),))) == 1

@@ -154,7 +154,7 @@ def decode_row(
 
     net = Net(np.random.default_rng(0))
     size = sum(w.size for w in net.products)
-    ours, summary = relax_step(net, lambda emit: RelaxOps(emit, net.products))
+    ours, summary = relax_step(net, lambda emit: RelaxOps(emit, net.products), threads)
     read, copy = (make(np.ones(size // 8, "uint64")) for make in loops(threads))
     nbits, nbits_4 = (onnx_step(net, OnnxOps(net.products, level), threads) for level in (0, 4))
     torch = torch_step(net, TorchOps([w.floats for w in net.products]))
@@ -172,12 +172,13 @@ def decode_row(
                      apart_nbits_4=apart("nbits_4"), summary=summary)  # fmt: skip
 
 
-def relax_step(net: Net, ops: Callable[[Any], RelaxOps]) -> tuple[Call, str]:
-    """A call of the model as opinfo compiles it, and what goes where."""
+def relax_step(net: Net, ops: Callable[[Any], RelaxOps], threads: int) -> tuple[Call, str]:
+    """A call of the model as opinfo compiles it for some threads, and what goes where."""
     import tvm
     from tvm import relax
 
     import opinfo
+    from opinfo.byoc.codegen.host import native_target
 
     names = [relax.Var(f"x{k}", relax.TensorType(x.shape, "float32"))
              for k, x in enumerate(net.inputs)]  # fmt: skip
@@ -187,12 +188,13 @@ def relax_step(net: Net, ops: Callable[[Any], RelaxOps]) -> tuple[Call, str]:
             results = net.step(ops(builder.emit), names)
             out = builder.emit_output(relax.Tuple(results))
         builder.emit_func_output(out)
-    compiled = opinfo.compile(builder.get())
+    compiled = opinfo.compile(builder.get(), target=native_target(threads))
     library = tvm.runtime.load_module(str(compiled.library))
     machine = relax.VirtualMachine(library, tvm.cpu())
     arguments = [tvm.runtime.tensor(x) for x in net.inputs]
     assert compiled.dispatched is not None
-    return lambda: machine["main"](*arguments)[0].numpy(), compiled.dispatched.summary()
+    summary = "; ".join(filter(None, (compiled.dispatched.summary(), compiled.kept)))
+    return lambda: machine["main"](*arguments)[0].numpy(), summary
 
 
 class RelaxOps:

@@ -141,7 +141,7 @@ def float_row(
     timed: Callable[[Sequence[Call], int, int], list[float]],
 ) -> FloatRow:  # fmt: skip
     weights = [w.floats for w in net.products]
-    ours, summary = relax_step(net, lambda emit: FloatRelax(emit, weights))
+    ours, summary = relax_step(net, lambda emit: FloatRelax(emit, weights), threads)
     read = loops(threads)[0](np.ones(sum(w.nbytes for w in weights) // 8, "uint64"))
     calls = {"ours": ours, "read": read, "onnx": onnx_step(net, FloatOnnx(weights), threads),
              "torch": torch_step(net, FloatTorch(weights))}  # fmt: skip

@@ -83,9 +83,14 @@ class Function(nn.Module):
 def network(architecture: str, **sizes: Any) -> Any:
     """Return a model with random weights; ``sizes`` replace those of the configuration."""
     name, options = CONFIGURATIONS[architecture]
+    return model_of(name, {**options, **sizes})
+
+
+def model_of(name: str, options: dict[str, Any]) -> Any:
+    """Return a model of a class with random weights; logarithms of decays stay as they are."""
     torch.manual_seed(0)
     kind = getattr(transformers, name)
-    model = kind(kind.config_class(**{**options, **sizes})).eval()
+    model = kind(kind.config_class(**options)).eval()
     for key, parameter in model.named_parameters():
         if parameter.dim() > 1 and "A_log" not in key:
             nn.init.normal_(parameter, 0.0, 0.1)
@@ -103,7 +108,8 @@ def programs(architecture: str) -> Iterator[Program]:
                       program.arguments)  # fmt: skip
 
 
-def _ids(count: int, batch: int = 1) -> torch.Tensor:
+def token_ids(count: int, batch: int = 1) -> torch.Tensor:
+    """Some tokens of the vocabulary."""
     return torch.randint(3, 101, (batch, count), generator=torch.Generator().manual_seed(count))
 
 
@@ -124,9 +130,9 @@ def _of_cache(model: Any) -> Iterator[Program]:
 
     def past(count: int) -> Pairs:
         with torch.no_grad():
-            return _pairs(model(input_ids=_ids(count), use_cache=True).past_key_values)
+            return _pairs(model(input_ids=token_ids(count), use_cache=True).past_key_values)
 
-    runs = [(_ids(new), past(old)) for new, old in ((3, 5), (1, 7), (6, 2), (1, 20))]
+    runs = [(token_ids(new), past(old)) for new, old in ((3, 5), (1, 7), (6, 2), (1, 20))]
     shapes = ({1: Dim.DYNAMIC}, _grow(runs[0][1]))
     yield Program("step", Function(model, step), (shapes,), runs)
 
@@ -151,10 +157,10 @@ def _of_states(model: Any) -> Iterator[Program]:
 
     runs: list[tuple[Any, ...]] = []
     for count in (2, 5):
-        ids = _ids(count)
+        ids = token_ids(count)
         yield Program(f"prefill_{count}", Function(model, prefill), None, [(ids,)])
         with torch.no_grad():
-            runs.append((_ids(1), prefill(model, ids)[1]))
+            runs.append((token_ids(1), prefill(model, ids)[1]))
     yield Program("step", Function(model, step), None, runs)
 
 
@@ -175,7 +181,7 @@ def _of_text(model: Any) -> Iterator[Program]:
     def encode(model: Any, ids: torch.Tensor) -> Any:
         return model.get_encoder()(ids).last_hidden_state
 
-    texts = [_ids(count) for count in (7, 2, 15)]
+    texts = [token_ids(count) for count in (7, 2, 15)]
     yield Program("encoder", Function(model, encode), (({1: Dim.DYNAMIC},),),
                   [(t,) for t in texts])  # fmt: skip
     with torch.no_grad():
@@ -200,10 +206,10 @@ def _of_decoder(model: Any, hidden: list[torch.Tensor], read: dict[int, Any]) ->
                     encoder_outputs=(read,))  # fmt: skip
         return out.logits, _pairs(out.past_key_values.self_attention_cache)
 
-    starts = [(_ids(n), h) for n, h in zip((4, 1, 6), hidden, strict=False)]
+    starts = [(token_ids(n), h) for n, h in zip((4, 1, 6), hidden, strict=False)]
     yield Program("start", Function(model, start), (({1: Dim.DYNAMIC}, read),), starts)
     with torch.no_grad():
-        steps = [(_ids(n), *start(model, *s)[1:]) for n, s in zip((1, 1, 1), starts, strict=False)]
+        steps = [(token_ids(1), *start(model, *s)[1:]) for s in starts]
     longer = {axis + 1: dim for axis, dim in read.items()}
     across = [(longer, longer) for _ in steps[0][2]]
     yield Program("step", Function(model, step), (({}, _grow(steps[0][1]), across),), steps)

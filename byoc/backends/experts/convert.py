@@ -112,7 +112,12 @@ def _function(region: Region, constants: Constants) -> str:
 
 
 def _matrices(region: Region, of: GatheredProduct, constants: Constants) -> str:
-    """The C++ of the packed matrices."""
+    """The C++ of the matrices: packed constants, or a parameter."""
+    first = of.matrices[0]
+    if first.source != "constant":
+        kind = TYPES[first.dtype]
+        return (f"const Plain<{kind}> w{{{of.depth}, {of.columns}, reinterpret_cast<const {kind}*>("
+                f"t[{first.index}].data), {int(of.axis == 2)}}};")  # fmt: skip
     arrays = [region.constants[t.index] for t in of.matrices]
     if of.group is None:
         dense = dense_panels(arrays[0], of.axis, of.dtypes)

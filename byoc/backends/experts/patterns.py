@@ -10,10 +10,11 @@ from ..weight_only.weight_panels import COLUMNS, STORED
 from .gathered_product import PRODUCTS, GatheredProduct, read_node, sources
 
 IDS = ("int32", "int64")
+BIND = "bind them with relax.transform.BindParams"
 
 
 def product(node: Node) -> str | Unmet | None:
-    """A product of rows of floats with constant matrices of their experts."""
+    """A product of rows of floats with matrices of their experts."""
     of = read_node(node)
     if isinstance(of, str):
         return of
@@ -22,20 +23,25 @@ def product(node: Node) -> str | Unmet | None:
             return reason
     if of.ids.dtype not in IDS:
         return f"the numbers of the experts are {of.ids.dtype}, expected {' or '.join(IDS)}"
-    if any(t.source != "constant" for t in of.matrices):
-        return Unmet("the matrices are parameters, which are packed when a model is compiled",
-                     "bind them with relax.transform.BindParams")  # fmt: skip
     return _dense(of) if of.group is None else _grouped(of)
 
 
-def _dense(of: GatheredProduct) -> str | None:
-    dtype = of.matrices[0].dtype
-    return None if dtype in FLOATS else f"the matrices are {dtype}, expected {' or '.join(FLOATS)}"
+def _dense(of: GatheredProduct) -> str | Unmet | None:
+    """Matrices of floats; those that are parameters are multiplied as they are stored."""
+    matrices = of.matrices[0]
+    if matrices.dtype not in FLOATS:
+        return f"the matrices are {matrices.dtype}, expected {' or '.join(FLOATS)}"
+    if matrices.source != "constant" and matrices.dtype == "float32" and "float16" in of.dtypes:
+        return Unmet("the matrices are parameters that are rounded to float16", BIND)
+    return None
 
 
-def _grouped(of: GatheredProduct) -> str | None:
-    """Groups along the depth of matrices whose columns fill panels."""
+def _grouped(of: GatheredProduct) -> str | Unmet | None:
+    """Groups along the depth of constant matrices whose columns fill panels."""
     assert of.group is not None
+    if any(t.source != "constant" for t in of.matrices):
+        return Unmet("the words of few bits are parameters, which are packed when a model is "
+                     "compiled", BIND)  # fmt: skip
     attrs, (words, scales) = of.group.attrs, of.matrices[:2]
     if attrs["bits"] not in STORED or words.dtype not in WORDS:
         return f"{attrs['bits']} bits in {words.dtype}, expected 2, 3, 4 or 8 in integers"

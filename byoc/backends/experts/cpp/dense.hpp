@@ -1,5 +1,6 @@
 // Products with float32 or float16 matrices in panels of 32 columns, as `expert_panels.py` writes
-// them. It follows product.hpp of the weights of few bits.
+// them, or in panels that are copied from plain matrices at each call. It follows product.hpp of the
+// weights of few bits.
 namespace opinfo_experts {
 namespace {
 
@@ -18,11 +19,56 @@ constexpr int kVectors = 1, kHeight = 6;
 // A matrix of `depth` rows: element (k, j) is data[j / 32][k][j % 32].
 template <typename W>
 struct Dense {
+  struct Room {};
   int64_t depth, columns;
   const W* data;
 
   int64_t panels() const { return (columns + kWide - 1) / kWide; }
   Dense of(int64_t expert) const { return {depth, columns, data + expert * panels() * depth * kWide}; }
+  // Rows `k` to `k + count` of a panel.
+  const W* part(int64_t panel, int64_t k, int64_t, Room&) const {
+    return data + (panel * depth + k) * kWide;
+  }
+};
+
+// A matrix of `depth` rows: element (k, j) is data[k * columns + j], or data[j * depth + k] if
+// `transposed`. Parts of its panels are copied to the caches, where all rows of an expert read them.
+template <typename W>
+struct Plain {
+  struct Room {
+    alignas(64) W values[kPart * kWide];
+  };
+  int64_t depth, columns;
+  const W* data;
+  bool transposed;
+
+  int64_t panels() const { return (columns + kWide - 1) / kWide; }
+  Plain of(int64_t expert) const {
+    return {depth, columns, data + expert * depth * columns, transposed};
+  }
+  const W* part(int64_t panel, int64_t k, int64_t count, Room& room) const {
+    const int64_t first = panel * kWide, n = std::min<int64_t>(kWide, columns - first);
+    W* to = room.values;
+    if (n < kWide) std::fill(to, to + count * kWide, W(0));
+    if (transposed) {
+      constexpr int64_t line = 64 / sizeof(W);
+      for (int64_t top = 0; top < count; top += line)
+        for (int64_t j = 0; j < n; ++j) {
+          const W* from = data + (first + j) * depth + k + top;
+          __builtin_prefetch(from + 4 * line, 0, 2);
+          for (int64_t i = 0; i < std::min(line, count - top); ++i)
+            to[(top + i) * kWide + j] = from[i];
+        }
+    } else {
+      for (int64_t i = 0; i < count; ++i) {
+        const W* from = data + (k + i) * columns + first;
+        __builtin_prefetch(from + 16 * columns, 0, 2);
+        __builtin_prefetch(from + 16 * columns + 64 / sizeof(W), 0, 2);
+        std::copy(from, from + n, to + i * kWide);
+      }
+    }
+    return to;
+  }
 };
 
 // Add the product of `rows` rows with `count` rows of a panel to y.
@@ -64,8 +110,8 @@ Tile<W> tile_of(size_t height, std::index_sequence<rows...>) {
 }
 
 // out = finish(x w) for `count` rows. X and Y are float, or uint16_t for float16.
-template <typename W, typename X, typename Y>
-void product(const Dense<W>& w, const X* x, Y* out, int64_t count, const Chosen& chosen,
+template <template <typename> typename Matrix, typename W, typename X, typename Y>
+void product(const Matrix<W>& w, const X* x, Y* out, int64_t count, const Chosen& chosen,
              const Others& others, Finish* finish) {
   const bool parallel = count * w.depth * w.columns > kSerial;
   // Rows that are a power of two apart would be in the same places of a cache.
@@ -80,12 +126,14 @@ void product(const Dense<W>& w, const X* x, Y* out, int64_t count, const Chosen&
     each_of(w.panels(), parallel, [&](int64_t panel) {
       alignas(64) float sums[kMostRows * kWide];
       std::fill(sums, sums + some * kWide, 0.f);
-      const W* data = w.data + panel * w.depth * kWide;
-      for (int64_t k = 0; k < w.depth; k += kPart)
+      typename Matrix<W>::Room room;
+      for (int64_t k = 0; k < w.depth; k += kPart) {
+        const int64_t length = std::min(kPart, w.depth - k);
+        const W* part = w.part(panel, k, length, room);
         for (int64_t r = 0; r < some; r += height)
           tile_of<W>(std::min(height, some - r), std::make_index_sequence<kHeight>())(
-              data + k * kWide, rows.get() + r * step + k, step, std::min(kPart, w.depth - k),
-              sums + r * kWide);
+              part, rows.get() + r * step + k, step, length, sums + r * kWide);
+      }
       const int64_t column = panel * kWide, n = std::min<int64_t>(kWide, w.columns - column);
       Written<Y> written{chosen, others, finish, out, w.columns, column, n};
       for (int64_t r = 0; r < some; ++r) written(top + r, sums + r * kWide);

@@ -80,8 +80,8 @@ struct Call {
                 const Others& beside) const {
     product(w.of(expert), w.by, from(), to(), count, chosen, beside, finish);
   }
-  template <typename W>
-  void multiply(const Dense<W>& w, int64_t expert, int64_t count, const Chosen& chosen,
+  template <typename Matrix>
+  void multiply(const Matrix& w, int64_t expert, int64_t count, const Chosen& chosen,
                 const Others& beside) const {
     product(w.of(expert), from(), to(), count, chosen, beside, finish);
   }

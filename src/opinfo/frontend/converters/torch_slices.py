@@ -9,7 +9,7 @@ import numpy as np
 import tvm
 from tvm import relax, tirx
 
-from .nodes.arguments import Converter, arguments, positive
+from .nodes.arguments import Converter, arguments, positive, tensor
 
 #: What torch writes for the end of an axis.
 _LAST = 2**63 - 1
@@ -84,20 +84,42 @@ def _select(importer: Any, node: Any) -> Any:
 
 
 def _slice_scatter(importer: Any, node: Any) -> Any:
-    """Convert a slice that is replaced: the parts before and after it, and the source."""
+    """Convert a slice that is replaced: the parts before and after it, and the source.
+
+    With a step, each element is taken from the tensor or from the source, whichever has its place.
+    """
     args = arguments(importer, node)
     x, emit = args["self"], importer.block_builder.emit
     axis = positive(args["dim"], x.ty.ndim)
     extent, length = x.ty.shape[axis], args["src"].ty.shape[axis]
-    if args["step"] != 1:
-        raise NotImplementedError(f"it replaces a slice with step {args['step']}, expected 1")
     if importer._equal(length, 0):
         return x
     start = _from_front(args["start"], extent, _is_negative(node, "start"))
+    if args["step"] != 1:
+        places = _interleaved(importer, extent, length, start, args["step"])
+        return emit(relax.op.take(emit(relax.op.concat([x, args["src"]], axis)), places, axis,
+                                  mode="fast"))  # fmt: skip
     if not isinstance(length, tirx.IntImm):
         start = tirx.min(start, extent - length)  # no rows may be behind the end
     return emit(relax.op.concat(
         _around(importer, x, args["src"], axis, start, start + length), axis))  # fmt: skip
+
+
+def _interleaved(importer: Any, extent: Any, length: Any, start: Any, step: int) -> Any:
+    """Return places in an axis and the rows after it, of which ``length`` replace a slice."""
+    if all(isinstance(e, (int, tirx.IntImm)) for e in (extent, length, start)):
+        places = np.arange(int(extent))
+        places[int(start) :: step] = int(extent) + np.arange(int(length))
+        return relax.const(places, "int64")
+    emit, op = importer.block_builder.emit, relax.op
+    size, first, count = (tensor(importer, e, "int64") for e in (extent, start, length))
+    zero, by = relax.const(0, "int64"), relax.const(step, "int64")
+    place = emit(op.arange(0, extent, 1, "int64"))
+    ahead = emit(op.subtract(place, first))
+    row = emit(op.floor_divide(ahead, by))
+    inside = emit(op.logical_and(emit(op.greater_equal(ahead, zero)), emit(op.less(row, count))))
+    replaced = emit(op.logical_and(emit(op.equal(emit(op.multiply(row, by)), ahead)), inside))
+    return emit(op.where(replaced, emit(op.add(row, size)), place))
 
 
 def _around(importer: Any, x: Any, source: Any, axis: int, start: Any, end: Any) -> list[Any]:

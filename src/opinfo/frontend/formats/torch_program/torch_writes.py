@@ -15,8 +15,8 @@ from typing import Any
 def return_writes(program: Any) -> list[str]:
     """Make what a decomposed program writes its last results; return notes on them.
 
-    A buffer that it writes becomes an input after the others. Results are in the order of the
-    inputs.
+    A buffer that it writes becomes an input after the others, unless its value is never read.
+    Results are in the order of the inputs.
 
     Args:
         program: A program of `run_decompositions`, which is changed.
@@ -37,7 +37,8 @@ def return_writes(program: Any) -> list[str]:
     if not written:
         return []
     inputs = list(signature.input_specs)
-    buffers = [s for s in inputs if s.kind is InputKind.BUFFER and s.target in written]
+    buffers = [s for s in inputs if s.kind is InputKind.BUFFER and s.target in written
+               and not _is_overwritten(program, s.arg.name)]  # fmt: skip
     for spec in buffers:
         if bool(_buffer(program, spec.target).ne(0).any()):
             raise NotImplementedError(
@@ -60,6 +61,18 @@ def return_writes(program: Any) -> list[str]:
                           if names.get(s.arg.name, s.arg.name) in written])  # fmt: skip
 
 
+def _is_overwritten(program: Any, name: str) -> bool:
+    """Return whether a program writes an input before it reads it, so that no call needs its value.
+
+    So are the frequencies of rotations that `transformers` chooses by the length.
+    """
+    (node,) = (n for n in program.graph.find_nodes(op="placeholder") if n.name == name)
+    return all(
+        getattr(user.target, "__name__", "") == "copy.default" and node not in user.args[1:]
+        for user in node.users
+    )
+
+
 def _buffer(program: Any, name: str) -> Any:
     return dict(program.named_buffers())[name]
 
@@ -68,6 +81,8 @@ def _notes(buffers: dict[str, str], written: list[str]) -> list[str]:
     """What a caller has to know about inputs that the program writes."""
     notes = [f"the buffer {name} is the input {arg}, which starts with zeros"
              for arg, name in buffers.items()]  # fmt: skip
+    if not written:
+        return notes
     last = "the last result is the new value of the input"
     if len(written) > 1:
         last = f"the last {len(written)} results are the new values of the inputs"
