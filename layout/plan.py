@@ -8,6 +8,7 @@ from typing import Any
 
 from tvm import tirx
 
+from ..analysis.support.garbage import rare_collections
 from .apply.materialise import materialise
 from .graph.not_lowered import warn_if_not_lowered
 from .graph.unused import check_defined
@@ -35,6 +36,7 @@ class Planned:
     report: PlanReport
 
 
+@rare_collections()
 def plan_layout(
     mod: Any,
     desired: Desired | str | None = None,

@@ -7,6 +7,7 @@ repeated over logical buffers. The last resort is an operator that is equal up t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +31,9 @@ from .candidates import certified_operator
 from .fault import fault
 from .kind import pattern_kind
 from .recovered import Recovered
+
+Exact = Callable[[TensorExpression, Any, bool], OpInfo | Refusal]
+"""Returns the operator over the PrimFunc's own buffers, without rounding."""
 
 #: Expressions with more sub-terms are not compared up to rounding.
 _MOST_ROUNDED_TERMS = 300
@@ -166,14 +170,15 @@ def lift_or_refuse(
 
 
 def recover_or_refuse(
-    expression: TensorExpression, func: Any, *, alternatives: bool = False, tested: bool = False
-) -> Recovered:
+    expression: TensorExpression, func: Any, *, alternatives: bool = False, tested: bool = False,
+    exact: Exact = certified_operator,
+) -> Recovered:  # fmt: skip
     """Return the answer for a lifted PrimFunc; an exception becomes a refusal."""
     if not expression.outputs:
         return Recovered(Refusal("the function writes no element of a parameter"))
     try:
         with budget():
-            info = recover(expression, func, alternatives)
+            info = recover(expression, func, alternatives, exact)
             if tested and isinstance(info, Refusal):
                 info = certified_operator(expression, func, alternatives, tested=True)
     except Exhausted as error:
@@ -198,23 +203,27 @@ def _in_place(info: Answer, indices: tuple[int, ...], count: int) -> Answer:
     return Refusal("an updated parameter is in another layout than the operator's")
 
 
-def recover(expression: TensorExpression, func: Any, alternatives: bool = False) -> Answer:
+def recover(
+    expression: TensorExpression, func: Any, alternatives: bool = False,
+    exact: Exact = certified_operator,
+) -> Answer:  # fmt: skip
     """Return the operator: over the PrimFunc's buffers, over logical ones, or up to rounding."""
-    exact = certified_operator(expression, func, alternatives)
-    if isinstance(exact, OpInfo) or expression.externs:
-        return exact
+    direct = exact(expression, func, alternatives)
+    if isinstance(direct, OpInfo) or expression.externs:
+        return direct
     logical = recover_logical(expression, None, alternatives)
     if not isinstance(logical, Refusal):
         return logical
-    return _recover_rounded(expression, alternatives) or exact
+    return _recover_rounded(expression, alternatives) or direct
 
 
 def recover_direct(
-    expression: TensorExpression, func: Any, alternatives: bool = False
-) -> OpInfo | Refusal:
+    expression: TensorExpression, func: Any, alternatives: bool = False,
+    exact: Exact = certified_operator,
+) -> OpInfo | Refusal:  # fmt: skip
     """Return the operator over the PrimFunc's own buffers, if necessary up to rounding."""
-    exact = certified_operator(expression, func, alternatives)
-    return exact or _recover_rounded(expression, alternatives) or exact
+    direct = exact(expression, func, alternatives)
+    return direct or _recover_rounded(expression, alternatives) or direct
 
 
 def recover_logical(expression: TensorExpression, _: Any, alternatives: bool = False) -> Answer:

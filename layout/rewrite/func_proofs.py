@@ -38,7 +38,7 @@ class FuncProofs:
             return expression
         try:
             with budget():
-                return recover_direct(expression, func)
+                return recover_direct(expression, func, exact=self.analyse.exact)
         except Exhausted as error:
             return Refusal(str(error))
         except Exception as error:

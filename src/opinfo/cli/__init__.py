@@ -22,12 +22,14 @@ def main() -> None:
 
 def _run() -> int | None:
     """Run the command; heavy imports happen here, where interrupts are handled."""
+    from ..analysis.support.garbage import rare_collections
     from ..byoc.process.without_torch import leave_out_torch
 
     leave_out_torch()
-    from .commands import app
+    with rare_collections():
+        from .commands import app
 
-    status: int | None = app(args=sys.argv[1:], prog_name="opinfo", standalone_mode=False)
+        status: int | None = app(args=sys.argv[1:], prog_name="opinfo", standalone_mode=False)
     return status
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import tvm
 from tvm import relax
 
+from ..analysis.support.garbage import rare_collections
 from ..byoc.backend.backend import Backend
 from ..byoc.building.build_library import on_gpu
 from ..byoc.building.read_target import compile_target
@@ -34,6 +35,7 @@ from .race import rivals
 from .shape_settings import Extents, configured
 
 
+@rare_collections()
 def compile(
     model: Any,
     backends: Sequence[str | Backend] | None = None,

@@ -14,6 +14,7 @@ from ..analysis import Refusal
 from ..analysis.answer.recover import analyse
 from ..analysis.answer.recovered import Recovered
 from ..analysis.certify.structural_equality import ByStructure
+from ..analysis.support.garbage import rare_collections
 from ..report.operators import Report, Row
 from .models import as_module
 from .prim_funcs import Progress, buffers, call_sites, legalize, pick, reported
@@ -33,6 +34,7 @@ def inspect(
     subject: Any, progress: Progress | None = None, *, func: str | None = None,
     alternatives: bool = False, fused: bool,
 ) -> Report | ChainReport: ...  # fmt: skip
+@rare_collections()
 def inspect(
     subject: Any,
     progress: Progress | None = None,

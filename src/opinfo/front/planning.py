@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..analysis.support.garbage import rare_collections
 from ..analysis.support.progress import stage
 from ..analysis.support.warn import warn
 from ..layout.plan import plan_layout
@@ -91,6 +92,7 @@ class ModelPlan:
         return text
 
 
+@rare_collections()
 def plan(
     model: Any, wants: Desired | str | None = None, *, mode: Mode = "tir",
     objective: str | Cost = "bytes", pins: Mapping[str, str] | None = None,

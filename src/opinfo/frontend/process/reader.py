@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ...analysis.support import plugins
+from ...analysis.support.garbage import rare_collections
 from ...byoc.process.fork import forked
 from ...byoc.process.status import ended
 from ...byoc.process.without_torch import leave_out_torch
@@ -49,6 +50,7 @@ IMPORTS: dict[str, Sequence[str]] = {
 }  # fmt: skip
 
 
+@rare_collections()
 def main() -> int:
     answers = os.dup(1)
     nowhere = os.open(os.devnull, os.O_RDWR)
