@@ -210,7 +210,9 @@ def test_kept_algorithms_that_do_not_run_are_measured_again(process: Any) -> Non
     assert run(process(refused=1), 5) == 3  # the rungs 16, 24 and 32
 
 
-@pytest.mark.parametrize("text", ["", "1 64 0", "1 64 zz end", "0 64 00000000 end", "1 64 00000000 end", "end"])
+@pytest.mark.parametrize(
+    "text", ["", "1 64 0", "1 64 zz end", "0 64 00000000 end", "1 64 00000000 end", "end"]
+)
 def test_a_damaged_ladder_is_said_and_climbed_again(
     text: str, process: Any, cache: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -290,7 +292,7 @@ def test_constant_weights_get_the_faster_order(
 
 
 def test_the_order_of_weights_is_that_which_loses_less_time(process: Any) -> None:
-    """A turned order takes half the time for few rows, where a product takes less than what surrounds it."""
+    """A turned order takes half the time for few rows, where a product takes hardly any."""
     loaded = process()
     loaded.grows(1)
     loaded.turned(ctypes.c_float(1.5))

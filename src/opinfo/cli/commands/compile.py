@@ -225,6 +225,15 @@ def compile_model(
             rich_help_panel=TUNING,
         ),
     ] = 60.0,
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            callback=positive,
+            help="With --tune: seconds that measuring may take; default: 180 on a GPU, else all.",
+            rich_help_panel=TUNING,
+        ),
+    ] = None,
     extent: Annotated[
         list[str] | None,
         typer.Option(
@@ -246,7 +255,8 @@ def compile_model(
     shape_options = ShapeOptions(shapes, op, dim, likely, ranges, largest, pad, tuned)
     shape_options.check()
     _check(tune, {"--database": database, "--tracker": tracker, "--servers": servers,
-                  "--extent": extent}, plan, {"--tune": tune, "--force": force})  # fmt: skip
+                  "--seconds": seconds, "--extent": extent},
+           plan, {"--tune": tune, "--force": force})  # fmt: skip
     if shapes is not None and backend is None and shapes != "library" and not op:
         _check_alone({"--want": want, "--force": force, "--strict": strict, "--plan": plan,
                       "--save-plan": save_plan, "--tune": tune, "--report": report})  # fmt: skip
@@ -259,7 +269,8 @@ def compile_model(
         if tune:
             from ..options.measure_options import MeasureOptions
 
-            measuring = MeasureOptions(database, tracker, servers, threads, timeout, extent or [])
+            measuring = MeasureOptions(database, tracker, servers, threads, timeout, extent or [],
+                                       seconds)  # fmt: skip
         choice = CompileOptions(backend, want or [], forced(force), target, plan, measuring,
                                 shape_options, calibration, race)  # fmt: skip
         mod = loaded(model, shape)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...byoc.measure import Measure, Tracker
 from ...byoc.measure.measure import Progress
+
+#: Seconds that measuring candidates on a GPU may take, unless the caller says another number.
+ON_GPU = 180.0
 
 
 @dataclass(frozen=True)
@@ -20,10 +23,11 @@ class MeasureOptions:
     threads: int
     timeout: float
     extents: Sequence[str]
+    seconds: float | None = None
 
     def measure(self, target: str, progress: Progress) -> Measure:
         """Return the measurement settings; raises ``ValueError`` for an invalid option."""
-        return Measure(
+        how = Measure(
             self.database,
             None if self.tracker is None else parse_tracker(self.tracker),
             self.servers,
@@ -32,7 +36,9 @@ class MeasureOptions:
             extents=parse_extents(self.extents),
             target=target,
             progress=progress,
+            seconds=self.seconds,
         )
+        return replace(how, seconds=ON_GPU) if self.seconds is None and how.on_gpu else how
 
 
 def parse_tracker(text: str) -> Tracker:
