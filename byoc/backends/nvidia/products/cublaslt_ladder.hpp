@@ -80,25 +80,31 @@ inline Between between(const Ladder& ladder, int64_t rows) {
           above == ladder.end() ? nullptr : &*above};
 }
 
-// Milliseconds that `by`, with its waves for `rows`, should take: as long for each wave as on the rungs around.
-// An algorithm that was timed below only is expected to take longer for more rows within the same waves.
+// Milliseconds that `by`, with its waves for `rows`, should take: as long as on a rung where it has as many. Kernels
+// that share the last wave take less than their waves say, so fewer waves than above save no more than rows do.
 inline float expected(const Algorithm& by, int64_t rows, const Between& rungs) {
-  const auto on = [&](const Ladder::value_type* rung) {
+  const auto timed = [&](const Ladder::value_type* rung) -> const TimedAlgorithm* {
     if (rung != nullptr)
       for (const TimedAlgorithm& t : rung->second)
-        if (same(t.algorithm, by)) return t.time / whole_waves(t.algorithm);
-    return -1.0f;
+        if (same(t.algorithm, by)) return &t;
+    return nullptr;
   };
-  const float below = on(rungs.below), above = on(rungs.above);
-  float wave = above;
-  if (below >= 0 && above >= 0) {
+  const auto of = [rows](const Ladder::value_type* rung) {
+    return static_cast<float>(rows) / static_cast<float>(rung->first);
+  };
+  const TimedAlgorithm *below = timed(rungs.below), *above = timed(rungs.above);
+  const float waves = whole_waves(by);
+  const bool as_below = below != nullptr && whole_waves(below->algorithm) == waves,
+             as_above = above != nullptr && whole_waves(above->algorithm) == waves;
+  if (as_below && as_above) {
     const auto part = static_cast<float>(rows - rungs.below->first) /
                       static_cast<float>(rungs.above->first - rungs.below->first);
-    wave = below + part * (above - below);
-  } else if (below >= 0) {
-    wave = below * std::sqrt(static_cast<float>(rows) / static_cast<float>(rungs.below->first));
+    return below->time + part * (above->time - below->time);
   }
-  return wave * whole_waves(by);
+  if (as_above) return above->time;
+  if (below == nullptr) return above->time * of(rungs.above);
+  const float slower = as_below ? std::sqrt(of(rungs.below)) : waves / whole_waves(below->algorithm);
+  return above == nullptr ? below->time * slower : std::min(below->time * slower, above->time);
 }
 
 }  // namespace
