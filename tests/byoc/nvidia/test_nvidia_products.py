@@ -285,6 +285,8 @@ def test_constant_weights_get_the_faster_order(
     assert weights.turned == ((time < 1) != bool(stored_turned))
     other = Weights(loaded, stored_turned)  # of another region with this product
     assert other.run(5, waits) == 0 and other.turned == weights.turned
+    if waits:  # the ladder is that of the order which they got
+        assert weights.run(6, waits) == other.run(20, waits) == 0
     again = process()  # which reads what was kept
     loaded.turned(ctypes.c_float(1))
     kept = Weights(again, stored_turned)

@@ -333,6 +333,9 @@ class Algorithms {
     if (!out.ladder.empty() && text_of(out) != text_of(kept))
       kept_algorithms().write(key, text_of(out));
     spent_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (free)  // later requests know the order
+      ladders_.emplace(key_of(c, out.turned ? with_turned_weights(g) : g, s, 0, false),
+                       ProductChoice{false, out.ladder});
     return out;
   }
 
