@@ -10,7 +10,7 @@ not measured in time the expected cost, unless what was measured of that backend
 from __future__ import annotations
 
 import warnings
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
@@ -97,11 +97,11 @@ class Costing:
         self, missing: Sequence[Candidate], matches: Sequence[Match]
     ) -> list[Candidate]:
         """Candidates of backends, first those that cost the most in the model, then TVM's."""
-        costs: Counter[Key] = Counter()
+        costs: defaultdict[Key, float] = defaultdict(float)
         for match in matches:
             found = self.candidates.by_ops[match.backend, match.ops]
             for candidate in [] if isinstance(found, Excluded) else found:
-                costs[candidate.key] += match.cost  # type: ignore[assignment]
+                costs[candidate.key] += match.cost
 
         def order(candidate: Candidate) -> tuple[bool, float, int]:
             subject = candidate.subject

@@ -27,8 +27,9 @@ from .tracker import Tracker
 Put = Callable[[Candidate, Result], None]
 T = TypeVar("T")
 K = TypeVar("K")
-#: The most candidates built together, and the most bytes that they read.
-TOGETHER = 24
+#: The most candidates built together, and the most bytes that they read; fewer under a limit of
+#: time, so that the first ones are timed soon.
+TOGETHER, FEW = 24, 8
 BYTES = 256 << 20
 #: Different numbers in inputs whose results are not compared.
 FEW_NUMBERS = 65521
@@ -63,7 +64,7 @@ class MeasureSession(Bench):
         self.building = threading.Lock()  # TVM's BlockBuilder has one stack for all threads
         self.pending = Counter(c.subject.hash for c in candidates)
         unique = {c.subject.hash: c.subject for c in candidates}
-        self.groups = list(together(list(unique.values()), lambda subject: subject))
+        self.groups = list(together(list(unique.values()), lambda s: s, batch_size(how)))
         self.place = {s.hash: (n, k) for n, g in enumerate(self.groups) for k, s in enumerate(g)}
         self.hosts: dict[int, Future[list[BuiltCandidate | Excluded]]] = {}
         self.cases: dict[str, Future[Path | Excluded]] = {}
@@ -169,8 +170,13 @@ class MeasureSession(Bench):
             (self.folder.path / f"case-{subject.hash}").unlink(missing_ok=True)
 
 
+def batch_size(how: Measure) -> int:
+    """The most candidates that are built together."""
+    return TOGETHER if how.seconds is None else FEW
+
+
 def together(
-    items: Sequence[T], subject_of: Callable[[T], Subject], most: int = TOGETHER
+    items: Sequence[T], subject_of: Callable[[T], Subject], most: int
 ) -> Iterator[list[T]]:
     """Batches of at most ``most`` items that read at most `BYTES`, or of one item."""
     part: list[T] = []

@@ -19,11 +19,8 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from .candidate import Candidate
 from .key import Key
 from .measure import Measure
-from .measure_session import MeasureSession, Put, together
+from .measure_session import MeasureSession, Put, batch_size, together
 from .measured import Result
-
-#: Candidates built together under a limit, so that the first ones are timed soon.
-FEW = 8
 
 
 def results(candidates: Iterable[Candidate], how: Measure) -> tuple[dict[Key, Result], set[Key]]:
@@ -82,7 +79,7 @@ def _batches(missing: Sequence[Candidate], how: Measure) -> list[list[Candidate]
     out = [
         batch
         for group in by.values()
-        for batch in together(group, lambda c: c.subject, *([FEW] if limited else []))
+        for batch in together(group, lambda c: c.subject, batch_size(how))
     ]
     place = {c.key: n for n, c in enumerate(ordered)}
     return sorted(out, key=lambda batch: place[batch[0].key]) if limited else out
