@@ -32,6 +32,7 @@ extern "C" void stands_in(int64_t rows, int alignment, int refused) {
 }
 extern "C" void turned(float time) { stub::product_turned = time; }
 extern "C" void waves(int64_t rows) { stub::product_wave = rows; }
+extern "C" void misfits(int64_t rows) { stub::product_misfit = rows; }
 extern "C" void grows(int how) { stub::product_grows = how; }
 extern "C" int run(int64_t rows, int waits, int whole, int alignment, int captured, int adds,
                    int constant, int stored_turned, float* a, float* b, float* d) {
@@ -95,6 +96,7 @@ def process(library: Path, tmp_path: Path) -> Iterator[Any]:
         copy.turned(ctypes.c_float(1))
         copy.waves(ctypes.c_int64(0))
         copy.grows(0)
+        copy.misfits(ctypes.c_int64(-1))
 
 
 def run(
@@ -142,6 +144,17 @@ def test_a_request_takes_the_algorithm_with_the_fewest_waves_for_its_rows(proces
             assert run(loaded, rows) == 0
             assert loaded.ran() == (1.45 * math.ceil(rows / 15) < math.ceil(rows / 10)), rows
     assert run(first, 14) == 0 and first.ran() == 1  # on the rungs 8 and 16 it is the slower one
+
+
+def test_what_was_measured_for_these_rows_wins(process: Any) -> None:
+    """Algorithm 0 has one wave for 24 and 32 rows, and takes as long as two at 32."""
+    loaded = process()
+    loaded.waves(ctypes.c_int64(32))
+    loaded.misfits(ctypes.c_int64(32))
+    run(loaded, 2)
+    assert run(loaded, 24) == 0 and loaded.ran() == 0
+    assert run(loaded, 32) == 0 and loaded.ran() == 1
+    assert run(loaded, 31) == 0 and loaded.ran() == 1  # nearly as many
 
 
 def test_an_algorithm_that_does_not_run_for_the_request_is_replaced(process: Any) -> None:

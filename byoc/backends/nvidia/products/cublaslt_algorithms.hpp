@@ -67,11 +67,11 @@ inline const Candidate* fastest(const std::vector<Candidate>& all) {
   return best;
 }
 
-// The fastest few of an order of the weights, the fastest first: what is slower by a wave for these rows may be
-// the fastest for some more or less.
+// Those of an order of the weights, the fastest first: what is slower by a wave for these rows may be the fastest
+// for some more or less, and what is as fast for less must be known to be slow here.
 inline std::vector<TimedAlgorithm> fastest_few(const std::vector<Candidate>& all, bool turned) {
-  constexpr float kSlowest = 1.7f;
-  constexpr size_t kFew = 8;
+  constexpr float kSlowest = 3.0f;
+  constexpr size_t kFew = 16;
   std::vector<TimedAlgorithm> out;
   for (const Candidate& c : all)
     if (c.time >= 0 && c.turned == turned) out.push_back({c.algorithm, c.time});
@@ -93,14 +93,15 @@ class Climb {
       : c_(c), g_(g), s_(s), free_(free), at_(addresses(g, c.data)),
         input_(opinfo_graphs::aligned(s.sum * (g.type == CUDA_R_32F ? 4 : 2))),
         output_(opinfo_graphs::aligned(
-            s.cols * (g.result == CUDA_R_32F || g.result == CUDA_R_32I ? 4 : 2))) {}
+            s.cols * (g.result == CUDA_R_32F || g.result == CUDA_R_32I ? 4 : 2))),
+        row_(input_ + output_ * (g.residual ? 2 : 1)) {}
 
   // `kept`: what is known of an earlier process. It is run once, so that the driver loads it.
   ProductChoice climbed(const ProductChoice& kept) {
     std::vector<int64_t> either, others;  // rows for which both orders are timed, and one
     const auto most = std::min<int64_t>(
         static_cast<int64_t>(from_environment("OPINFO_CUBLASLT_ROWS", kRows)),
-        static_cast<int64_t>(kRoom / (input_ + output_)));
+        static_cast<int64_t>(kRoom / row_));
     for (int64_t n = 1; n <= most; n *= 2) {
       const int64_t parts = n >= kFinest ? 8 : n >= kFiner ? 4 : n >= kFine ? 2 : 1;
       either.push_back(n);
@@ -109,11 +110,11 @@ class Climb {
     }
     if (either.empty()) return {};
     const int64_t largest = std::max(either.back(), others.empty() ? 0 : others.back());
-    const opinfo_graphs::Memory room(largest * (input_ + output_));
-    fill(room.data(), largest * (input_ + output_));
+    const opinfo_graphs::Memory room(largest * row_);
+    fill(room.data(), largest * row_);
     at_.a = room.data();
     at_.d = room.data() + largest * input_;
-    at_.residual = g_.residual ? at_.d : nullptr;
+    at_.residual = g_.residual ? room.data() + largest * (input_ + output_) : nullptr;
     opinfo_nvidia::check(cudaStreamSynchronize(stream_of(c_.device)), "stream");
     GraphTimer timer;
     timer.room(Product::kWorkspace);
@@ -214,7 +215,7 @@ class Climb {
   Sizes s_;
   bool free_;
   Addresses at_;
-  size_t input_, output_;  // bytes of a row
+  size_t input_, output_, row_;  // bytes of a row, and of all rows together
   std::vector<Algorithm> loaded_;
 };
 

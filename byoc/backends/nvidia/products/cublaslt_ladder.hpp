@@ -69,16 +69,20 @@ inline bool same(const Algorithm& one, const Algorithm& two) {
 // How often all multiprocessors are filled: what is left for the last time takes as long as all of them.
 inline float whole_waves(const Algorithm& by) { return std::max(1.0f, std::ceil(by.waves - 1e-3f)); }
 
-// A rung of a ladder, null for none, and the rung above it: `rows` are between them.
+// A rung of a ladder, null for none, and the rung above it: `rows` are between them, or those of the upper one alone.
 struct Between {
   const Ladder::value_type *below, *above;
 };
 
 inline Between between(const Ladder& ladder, int64_t rows) {
   const auto above = ladder.lower_bound(rows);
-  return {above == ladder.begin() ? nullptr : &*std::prev(above),
+  const bool is_rung = above != ladder.end() && above->first == rows;
+  return {above == ladder.begin() || is_rung ? nullptr : &*std::prev(above),
           above == ladder.end() ? nullptr : &*above};
 }
+
+// How much longer an algorithm is expected to take that the library does not name for the rung above.
+constexpr float kUnnamed = 1.15f;
 
 // Milliseconds that `by`, with its waves for `rows`, should take: as long as on a rung where it has as many. Kernels
 // that share the last wave take less than their waves say, so fewer waves than above save no more than rows do.
@@ -104,7 +108,8 @@ inline float expected(const Algorithm& by, int64_t rows, const Between& rungs) {
   if (as_above) return above->time;
   if (below == nullptr) return above->time * of(rungs.above);
   const float slower = as_below ? std::sqrt(of(rungs.below)) : waves / whole_waves(below->algorithm);
-  return above == nullptr ? below->time * slower : std::min(below->time * slower, above->time);
+  if (above != nullptr) return std::min(below->time * slower, above->time);
+  return below->time * slower * (rungs.above == nullptr ? 1.0f : kUnnamed);
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ struct cublasLtMatmulHeuristicResult_t {
 // `product_wave` is positive, algorithm 0 computes that many rows at once, and 1 three for each two of these.
 namespace stub {
 inline int products_named = 0, product_ran = -1, product_alignment = 16, product_refused = -1;
-inline int64_t product_rows = 1 << 20, product_wave = 0;
+inline int64_t product_rows = 1 << 20, product_wave = 0, product_misfit = -1;
 inline float product_turned = 1.0f;  // the time of a transposed A, relative to others
 inline bool product_grows = false;  // times grow with rows, and up to 15 rows a transposed A takes half
 inline float product_waves(int algorithm, int64_t rows) {
@@ -196,9 +196,10 @@ inline cublasStatus_t cublasLtMatmul(
     const void* C, cublasLtMatrixLayout_t c, void* D, cublasLtMatrixLayout_t out,
     const cublasLtMatmulAlgo_t* algo, void*, size_t, cudaStream_t stream) {
   stub::product_ran = algo->name;
-  stub::elapsed = (algo->name == 0) == (out->cols <= stub::product_rows) ? 0.5f : 1.0f;
+  stub::elapsed = (algo->name == 0) == (out->cols <= stub::product_rows) ? 0.5f : 2.0f;
   if (stub::product_wave > 0)  // a wave of algorithm 1 takes 1.45 times as long
     stub::elapsed = std::ceil(stub::product_waves(algo->name, out->cols)) * (algo->name == 0 ? 1.0f : 1.45f);
+  if (stub::product_misfit == out->cols && algo->name == 0) stub::elapsed *= 2;  // though its waves are as below
   const bool less = stub::product_grows && out->cols < 16;
   if (stub::product_grows) stub::elapsed *= 0.0016f * static_cast<float>(out->cols * out->cols);
   if (d->a == CUBLAS_OP_T) stub::elapsed *= less ? 0.5f : stub::product_turned;
