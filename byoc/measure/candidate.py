@@ -96,9 +96,9 @@ def program(candidates: Sequence[Candidate]) -> tuple[str, Code | None]:
     return tvm.ir.save_json(bb.get()), _code(regions)
 
 
-def arrays(subject: Subject) -> tuple[Array, ...]:
-    """Values for a subject: its constants, and seeded values for its inputs."""
-    pairs = zip(subject.values, drawn(subject.buffers), strict=True)
+def arrays(subject: Subject, distinct: int | None = None) -> tuple[Array, ...]:
+    """Values for a subject: its constants, and seeded values for its inputs, as `drawn` says."""
+    pairs = zip(subject.values, drawn(subject.buffers, distinct=distinct), strict=True)
     return tuple(v.expr.value.numpy() if v.constant else a for v, a in pairs)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,14 +22,20 @@ TOLERANCE = {
 }
 
 
-def drawn(buffers: Sequence[Buffer], seed: int = 0) -> list[Array]:
-    """Values of these buffers: integers are 0 or 1, as they may be indices."""
+def drawn(buffers: Sequence[Buffer], seed: int = 0, distinct: int | None = None) -> list[Array]:
+    """Values of these buffers: integers are 0 or 1, as they may be indices.
+
+    At most ``distinct`` values of each are drawn, and repeated.
+    """
     rng = np.random.default_rng(seed)
     out: list[Array] = []
     for buffer in buffers:
         real = "float" in buffer.dtype
-        values = rng.standard_normal(buffer.shape) if real else rng.integers(0, 2, buffer.shape)
-        out.append(values.astype(buffer.dtype))
+        count = math.prod(buffer.shape)
+        shape = (distinct,) if distinct is not None and distinct < count else buffer.shape
+        values = rng.standard_normal(shape) if real else rng.integers(0, 2, shape)
+        values = values.astype(buffer.dtype)
+        out.append(values if shape == buffer.shape else np.resize(values, buffer.shape))
     return out
 
 

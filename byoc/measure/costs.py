@@ -4,12 +4,16 @@ cost of a match      measured, or it is not offered
 TVM, by operator     measured alone: the cost of an op that stays with TVM
 TVM, fused           matches of ``tvm``: the ops of each match, the chain that TVM fuses them
                      into, and the ops of that chain that the match does not cover
+not measured in time the expected cost, unless what was measured of that backend has all the ops
 """
 
 from __future__ import annotations
 
+import warnings
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from statistics import fmean
 
 from ...layout.graph.relax_graph import Op
@@ -64,23 +68,60 @@ class Costing:
             self.candidates.add(TVM, chain)
         for match in matches:
             self.candidates.add(match.backend, match.ops)
-        missing = [c for c in self.candidates.all if c.key not in self.results]
-        measured, stored = results(missing, self.candidates.how)
-        self.results |= measured
-        self.new |= measured.keys() - stored
-        self.timings = [self.timing(c) for c in {c.key: c for c in self.candidates.all}.values()]
+        self.measure(matches)
         by_op = {op: self.cost(TVM, (op,)) for (op,) in singles}
         self.tvm_times = calibrated | {
             op: r.microseconds for op, r in by_op.items() if isinstance(r, Measured)
         }
         return [*self.usable(matches), *self.fused(fused)]
 
+    def measure(self, matches: Sequence[Match]) -> None:
+        """Measure what is unknown, and warn if there is no time for all of it."""
+        how, unique = self.candidates.how, {c.key: c for c in self.candidates.all}
+        missing = [c for c in unique.values() if c.key not in self.results]
+        if how.seconds is not None:
+            missing = self.costly_first(missing, matches)
+        measured, stored = results(missing, how)
+        self.results |= measured
+        self.new |= measured.keys() - stored
+        timed = [c for c in unique.values() if c.key in self.results]
+        self.timings = list(map(self.timing, timed))
+        if len(timed) < len(unique):
+            warnings.warn(
+                f"measuring ended after {how.seconds:g} s: of {len(unique)} candidates "
+                f"{len(timed)} are measured; the others cost what is expected",
+                stacklevel=2,
+            )
+
+    def costly_first(
+        self, missing: Sequence[Candidate], matches: Sequence[Match]
+    ) -> list[Candidate]:
+        """Candidates of backends, first those that cost the most in the model, then TVM's."""
+        costs: defaultdict[Key, float] = defaultdict(float)
+        for match in matches:
+            found = self.candidates.by_ops[match.backend, match.ops]
+            for candidate in [] if isinstance(found, Excluded) else found:
+                costs[candidate.key] += match.cost
+
+        def order(candidate: Candidate) -> tuple[bool, float, int]:
+            subject = candidate.subject
+            size = sum(prod(b.shape) for b in (*subject.buffers, *subject.results))
+            return candidate.key.backend == TVM, -costs[candidate.key], -size
+
+        return sorted(missing, key=order)
+
     def usable(self, matches: Sequence[Match]) -> Iterator[Match]:
         self.reasons = {}
-        for match in sorted(matches, key=lambda match: len(match.ops)):
-            result = self.cost(match.backend, match.ops)
+        pairs = [
+            (m, self.cost(m.backend, m.ops)) for m in sorted(matches, key=lambda m: len(m.ops))
+        ]
+        measured = {(m.backend, op) for m, r in pairs if isinstance(r, Measured) for op in m.ops}
+        for match, result in pairs:
             if isinstance(result, Measured):
                 yield replace(match, cost=result.microseconds)
+            elif result is None:
+                if any((match.backend, op) not in measured for op in match.ops):
+                    yield match
             else:
                 why = f"{match.backend}, pattern {match.pattern}: {result.reason}"
                 self.reasons.update(dict.fromkeys(match.ops, why))
@@ -91,17 +132,22 @@ class Costing:
             if isinstance(result, Measured):
                 yield Match(TVM, "fused", chain, result.microseconds)
 
-    def cost(self, backend: str, ops: Ops) -> Result:
+    def cost(self, backend: str, ops: Ops) -> Result | None:
+        """The cost of ops with a backend; None if it is not measured."""
         candidates = self.candidates.by_ops[backend, ops]
         if isinstance(candidates, Excluded):
             return candidates
-        here = [self.results[c.key] for c in candidates]
+        here = [self.results.get(c.key) for c in candidates]
         wrong = next((r for r in here if isinstance(r, Excluded)), None)
-        return wrong or Measured(fmean(r.microseconds for r in here if isinstance(r, Measured)))
+        times = [r.microseconds for r in here if isinstance(r, Measured)]
+        return wrong or (Measured(fmean(times)) if len(times) == len(here) else None)
 
     def source(self, backend: str, ops: Ops) -> str:
         """Where the cost of ops with a backend or ``tvm`` comes from, as `Estimate` says."""
-        if backend != TVM or (backend, ops) in self.candidates.by_ops:
+        known = (backend, ops) in self.candidates.by_ops
+        if known and self.cost(backend, ops) is None:
+            return ESTIMATED
+        if backend != TVM or known:
             return MEASURED
         if self.pruning is None:
             return ESTIMATED

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -43,6 +45,9 @@ class Measure:
             over the first values of all extents, the second values, and so on.
         target: TVM's target: a CPU's or a GPU's.
         progress: Called with the number of finished candidates, the total and a name.
+        seconds: Seconds after which measuring ends, from the first candidate on; None for no limit.
+            Candidates are measured in the order in which they are given, and the rest has no times.
+        checked: Compare results with those of TVM's code.
     """
 
     database: str | Path | None = None
@@ -58,10 +63,12 @@ class Measure:
     progress: Progress | None = None
     milliseconds: int = 5
     least: bool = False
+    seconds: float | None = None
+    checked: bool = True
 
     def __post_init__(self) -> None:
         for name in ("servers", "threads", "timeout", "build_timeout", "wait", "repeat",
-                     "milliseconds"):  # fmt: skip
+                     "milliseconds", "seconds"):  # fmt: skip
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"Measure: {name} must be positive, got {value!r}")
@@ -74,6 +81,11 @@ class Measure:
     def store(self) -> Database:
         return Database(self.database)
 
+    @cached_property
+    def deadline(self) -> float:
+        """When measuring ends, by the monotonic clock; ``seconds`` count from the first access."""
+        return math.inf if self.seconds is None else time.monotonic() + self.seconds
+
     @property
     def effort(self) -> Effort:
         return Effort(self.repeat, self.milliseconds, timeout=self.timeout, least=self.least)
@@ -82,6 +94,12 @@ class Measure:
     def number(self) -> int:
         """The number of local servers."""
         return self.servers or (1 if self.on_gpu else max(1, _cpus() // self.threads))
+
+    @property
+    def builders(self) -> int:
+        """How many libraries are built at once; a GPU times one candidate meanwhile."""
+        alone = self.on_gpu and self.tracker is None
+        return max(self.number, min(8, _cpus() // 2)) if alone else self.number
 
     @cached_property
     def on_gpu(self) -> bool:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import tvm
 
@@ -25,9 +27,12 @@ from .tracker import Tracker
 Put = Callable[[Candidate, Result], None]
 T = TypeVar("T")
 K = TypeVar("K")
-#: The most candidates built together, and the most bytes that they read.
-TOGETHER = 24
+#: The most candidates built together, and the most bytes that they read; fewer under a limit of
+#: time, so that the first ones are timed soon.
+TOGETHER, FEW = 24, 8
 BYTES = 256 << 20
+#: Different numbers in inputs whose results are not compared.
+FEW_NUMBERS = 65521
 #: The target that computes cases on this machine, unless it can run what is measured.
 HOST = "llvm"
 #: Seconds that a fleet's only server may take to restart.
@@ -47,7 +52,11 @@ class MeasureSession(Bench):
     """Calls ``put`` with each result, from any thread. Close it, then remove it."""
 
     def __init__(self, how: Measure, candidates: Sequence[Candidate], put: Put) -> None:
-        self.slots = how.number if how.tracker is None else _servers(how.tracker, how.wait)
+        fleet = how.tracker is not None
+        self.builders = _servers(how.tracker, how.wait) if how.tracker is not None else how.builders
+        self.device: AbstractContextManager[Any] = (
+            threading.Lock() if how.on_gpu and not fleet else nullcontext()
+        )
         super().__init__(how, _modules(candidates))
         self.put = put
         self.reference = _reference(how)
@@ -55,7 +64,7 @@ class MeasureSession(Bench):
         self.building = threading.Lock()  # TVM's BlockBuilder has one stack for all threads
         self.pending = Counter(c.subject.hash for c in candidates)
         unique = {c.subject.hash: c.subject for c in candidates}
-        self.groups = list(together(list(unique.values()), lambda subject: subject))
+        self.groups = list(together(list(unique.values()), lambda s: s, batch_size(how)))
         self.place = {s.hash: (n, k) for n, g in enumerate(self.groups) for k, s in enumerate(g)}
         self.hosts: dict[int, Future[list[BuiltCandidate | Excluded]]] = {}
         self.cases: dict[str, Future[Path | Excluded]] = {}
@@ -77,17 +86,19 @@ class MeasureSession(Bench):
         if isinstance(case, Excluded):
             return case
         place = str(built.library), str(case)
-        result = self.timed(
-            candidate.key.target,
-            lambda server: Time(*place, server, built.function, candidate.inputs),
-        )
+        with self.device:
+            result = self.timed(
+                candidate.key.target,
+                lambda server: Time(*place, server, built.function, candidate.inputs),
+            )
         return result.excluded if isinstance(result, NotLoaded) and built.isolated else result
 
     def built(
         self, batch: Sequence[Candidate], isolated: bool = False
     ) -> Iterator[BuiltCandidate | Excluded]:
         """The function of each candidate, in one library if it builds, else in one for each."""
-        if batch[0].by is None and batch[0].key.target == self.reference and not isolated:
+        as_case = self.how.checked and batch[0].key.target == self.reference and not isolated
+        if batch[0].by is None and as_case:
             yield from (self.host(c.subject) for c in batch)
             return
         library = self.library(batch)
@@ -133,12 +144,18 @@ class MeasureSession(Bench):
         return _once(self.lock, self.cases, subject.hash, lambda: self.computed(subject))
 
     def computed(self, subject: Subject) -> Path | Excluded:
-        host, path = self.host(subject), self.folder.path / f"case-{subject.hash}"
+        path = self.folder.path / f"case-{subject.hash}"
+        if not self.how.checked:
+            case = arrays(subject, FEW_NUMBERS), None
+            path.write_bytes(pickle.dumps(case, pickle.HIGHEST_PROTOCOL))
+            return path
+        host = self.host(subject)
         failed: str | Excluded | None = host if isinstance(host, Excluded) else None
         if isinstance(host, BuiltCandidate):
             here = self.how.on_gpu and self.how.tracker is None
             job = Compute(str(host.library), host.function, arrays(subject), str(path), here)
-            failed = self.run(job, self.how.timeout, "it")
+            with self.device:
+                failed = self.run(job, self.how.timeout, "it")
         if failed is None:
             return path
         why = failed.reason if isinstance(failed, Excluded) else failed
@@ -153,13 +170,20 @@ class MeasureSession(Bench):
             (self.folder.path / f"case-{subject.hash}").unlink(missing_ok=True)
 
 
-def together(items: Sequence[T], subject_of: Callable[[T], Subject]) -> Iterator[list[T]]:
-    """Batches of at most `TOGETHER` items that read at most `BYTES`, or of one item."""
+def batch_size(how: Measure) -> int:
+    """The most candidates that are built together."""
+    return TOGETHER if how.seconds is None else FEW
+
+
+def together(
+    items: Sequence[T], subject_of: Callable[[T], Subject], most: int
+) -> Iterator[list[T]]:
+    """Batches of at most ``most`` items that read at most `BYTES`, or of one item."""
     part: list[T] = []
     size = 0
     for item in items:
         more = sum(prod(b.shape) * 4 for b in subject_of(item).buffers)
-        if part and (len(part) == TOGETHER or size + more > BYTES):
+        if part and (len(part) == most or size + more > BYTES):
             yield part
             part, size = [], 0
         part.append(item)

@@ -27,6 +27,9 @@ from ..workload import Workload, implemented, workload
 from .gpu_grid import gpu_points
 from .workload_grid import TVM_WORK, Point, module, points
 
+#: Seconds that measuring a GPU may take.
+SECONDS = 120.0
+
 
 @dataclass(frozen=True)
 class Timed:
@@ -46,7 +49,8 @@ def calibrate(how: Measure, grid: Sequence[Point] | None = None) -> Calibration:
         grid: The workloads; by default all.
 
     Returns:
-        The calibration. What a backend does not take, or what fails, has no sample.
+        The calibration. What a backend does not take, what fails, and what was not measured in
+        time has no sample.
 
     Raises:
         MeasureError: Nothing can be measured.
@@ -122,7 +126,10 @@ def _takes(backend: Backend, ops: tuple[Op, ...], lowered: Lowered) -> bool:
 def measuring(threads: int, target: str, progress: Any = None) -> Measure:
     """How a calibration is measured: one candidate at a time, the least of many short timings.
 
-    Whatever else runs on the machine only adds time, so the least says most.
+    Whatever else runs on the machine only adds time, so the least says most. On a GPU it ends after
+    `SECONDS`, and results are not compared: TVM's products of halves add halves, so they are
+    less exact than a library's.
     """
     how = Measure(servers=1, threads=threads, timeout=60.0, repeat=15, target=target)
-    return replace(how, least=True, milliseconds=2, progress=progress)
+    how = replace(how, least=True, milliseconds=2, progress=progress)
+    return replace(how, seconds=SECONDS, checked=False) if how.on_gpu else how

@@ -1,8 +1,12 @@
-"""The workloads that are measured on a GPU: what its launches, memory and arithmetic limit."""
+"""The workloads that are measured on a GPU: what its launches, memory and arithmetic limit.
+
+Those that say most come first, as measuring may end before the last ones.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import zip_longest
 from typing import Any
 
 import ml_dtypes
@@ -13,18 +17,19 @@ from .workload_grid import Point
 
 #: Bytes of an element, by dtype.
 DTYPES = {"float32": 4, "float16": 2, "bfloat16": 2}
-#: Bytes of a stream's tensors: the least is a launch, the largest do not fit a cache.
-STREAMS = (1 << 12, 1 << 22, 1 << 25, 1 << 27)
+#: Bytes of a stream's tensors: the largest do not fit a cache, the least is a launch.
+STREAMS = (1 << 27, 1 << 12, 1 << 25, 1 << 22)
 #: Rows, columns, depth of products.
-PRODUCTS = ((128, 3072, 768), (2048, 2048, 2048), (4096, 4096, 4096), (8192, 4096, 4096))
+PRODUCTS = ((8192, 4096, 4096), (4096, 4096, 4096), (2048, 2048, 2048), (128, 3072, 768))
 #: Images, extent of a square, channels in and out, window.
 CONVOLUTIONS = ((32, 56, 64, 64, 3), (32, 28, 128, 128, 3), (32, 14, 256, 256, 3),
                 (32, 14, 1024, 256, 1))  # fmt: skip
 
 
 def gpu_points() -> list[Point]:
-    """All points."""
-    return [p for dtype in DTYPES for p in (*_streams(dtype), *_products(dtype), *_conv(dtype))]
+    """All points: in turns, of each dtype a stream, a product and a convolution."""
+    lists = [kind(dtype) for kind in (_streams, _products, _conv) for dtype in DTYPES]
+    return [p for turn in zip_longest(*lists) for p in turn if p is not None]
 
 
 def _streams(dtype: str) -> Iterator[Point]:
@@ -33,7 +38,7 @@ def _streams(dtype: str) -> Iterator[Point]:
         yield _of((shape,), dtype, relax.op.nn.relu)
         yield _of((shape, shape), dtype, relax.op.add)
     for columns in (512, 8192):
-        rows = STREAMS[-1] // DTYPES[dtype] // columns
+        rows = STREAMS[0] // DTYPES[dtype] // columns
         yield _of(((rows, columns),), dtype, lambda x: relax.op.permute_dims(x, [1, 0]))
 
 

@@ -179,6 +179,18 @@ def target() -> Any:
     return tvm.target.Target(TARGET)
 
 
+@pytest.mark.usefixtures("gpu")
+def test_a_gpu_is_measured_within_a_limit_and_what_says_most_first() -> None:
+    how = measuring.measuring(1, str(target()))
+    assert (how.seconds, how.checked) == (measuring.SECONDS, False)
+    assert measuring.measuring(1, "llvm").seconds is None
+    first = gpu_points()[: 3 * len(DTYPES)]
+    assert [p.dtype for p in first] == [*DTYPES] * 3
+    assert {p.shapes for p in first if p.dtype == "float16"} == {
+        ((1 << 20, 64),), ((8192, 4096),), ((32, 56, 56, 64),)
+    }  # fmt: skip
+
+
 def test_each_point_is_an_operator_that_is_recovered() -> None:
     points = [p for p in gpu_points() if p.dtype == "float16"]
     assert {p.dtype for p in gpu_points()} == set(DTYPES)

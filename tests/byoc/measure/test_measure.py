@@ -31,12 +31,13 @@ from opinfo.byoc.dispatching.dispatch import Dispatched
 from opinfo.byoc.matching.lowered import read
 from opinfo.byoc.measure import costs
 from opinfo.byoc.measure import run_candidates as running
-from opinfo.byoc.measure.compare import difference
+from opinfo.byoc.measure.candidate import by_backend, by_tvm
+from opinfo.byoc.measure.compare import difference, drawn
 from opinfo.byoc.measure.costs import Costing
 from opinfo.byoc.measure.database import Database
 from opinfo.byoc.measure.key import Key
 from opinfo.byoc.measure.servers import LocalServers
-from opinfo.byoc.measure.subject import subject
+from opinfo.byoc.measure.subject import Buffer, subject
 from opinfo.byoc.measure.tracker import LocalTracker
 from opinfo.byoc.process.fork_pool import Died, ForkPool
 from opinfo.cli import app
@@ -341,6 +342,79 @@ def test_what_is_the_same_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> N
     dispatch(nets.net(twice, SHAPE), [ODD], measure=Measure())
     # Of TVM: each operator, the three that are fused from the first match on, and the last two.
     assert sorted(k.backend for k in asked) == ["odd", "tvm", "tvm", "tvm", "tvm"]
+
+
+def test_what_is_not_measured_in_time_costs_what_is_expected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[Any] = []
+
+    def first_two(candidates: Any, how: Measure) -> Any:
+        asked.extend(c.key.backend for c in candidates)
+        return {c.key: Measured(2.5) for c in candidates[:2]}, set()
+
+    expected = {"negative": 3.0, "abs": 9.0, "relu": 5.0}
+    few = tuple(p for p in ODD.patterns if p.name in expected)
+    cost = lambda placed: expected[placed.calls[0].op.rpartition(".")[2]]  # noqa: E731
+    priced = replace(ODD, patterns=few, cost=cost)
+    monkeypatch.setattr(costs, "results", first_two)
+    with pytest.warns(UserWarning, match=r"ended after 9 s: of \d+ candidates 2 are measured"):
+        costing, matches = costing_of(nets.net(all_sorts, SHAPE), [priced], Measure(seconds=9))
+    assert {m.pattern: m.cost for m in matches} == {"abs": 2.5, "relu": 2.5, "negative": 3.0}
+    assert asked == [*["odd"] * 3, *["tvm"] * (len(asked) - 3)]
+    assert not costing.tvm_times and len(costing.timings) == 2
+    (negative,) = (m for m in matches if m.pattern == "negative")
+    (taken,) = (m for m in matches if m.pattern == "abs")
+    assert costing.source("odd", negative.ops) == "estimated"
+    assert costing.source("odd", taken.ops) == "measured"
+
+
+def test_a_limit_ends_what_runs_and_keeps_what_was_measured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    mod = nets.net(all_sorts, SHAPE)
+    lowered, how = read(mod, "test"), Measure(tmp_path / "times.jsonl", seconds=0.5)
+    candidates = [by_tvm(subject((op,), {}), how.machine) for op in lowered.ops]
+    closed = threading.Event()
+
+    class Session:
+        builders = 2
+
+        def __init__(self, how: Measure, missing: Any, put: Any) -> None:
+            self.put = put
+
+        def measure(self, batch: Any) -> None:
+            self.put(batch[0], Measured(1.0))
+            assert closed.wait(60)
+            self.put(batch[1], Excluded("its compiler crashes"))  # as a job that is killed
+
+        close, remove = staticmethod(closed.set), staticmethod(lambda: None)
+
+    monkeypatch.setattr(running, "MeasureSession", Session)
+    found, stored = running.results(candidates, how)
+    assert found == {candidates[0].key: Measured(1.0)} and not stored
+    assert Database(tmp_path / "times.jsonl").get(candidates[1].key) is None
+    again, stored = running.results(candidates, how)  # its time is over
+    assert again == found
+    assert Database(tmp_path / "times.jsonl").get(candidates[0].key) == Measured(1.0)
+
+
+def test_without_a_comparison_what_is_wrong_has_a_time(tmp_path: Path) -> None:
+    mod = nets.net(lambda e, r, x: e(relax.op.tanh(x)), SHAPE)
+    lowered, how = read(mod, "test"), Measure(servers=1, repeat=1, checked=False)
+    (op,) = lowered.ops
+    candidate = by_backend(ODD, (op,), lowered.infos, subject((op,), {}), how.machine)
+    found, _ = running.results([candidate], how)
+    assert isinstance(found[candidate.key], Measured)
+
+
+def test_drawn_values_may_repeat() -> None:
+    few, many = (
+        drawn([Buffer((8, 9), "float32")], distinct=10)[0],
+        drawn([Buffer((8, 9), "float32")]),
+    )
+    assert len(np.unique(few)) == 10 and len(np.unique(many[0])) == 72
+    assert few.shape == (8, 9) and str(few.dtype) == "float32"
 
 
 def test_names_do_not_count() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,6 +27,7 @@ from opinfo.byoc.codegen.loading.load_checked import LoadError, check_opens
 from opinfo.byoc.measure import measure, measure_jobs, measure_session
 from opinfo.byoc.measure.measure_jobs import Build, Compute, Serve
 from opinfo.cli import app
+from opinfo.cli.options.measure_options import MeasureOptions
 from opinfo.front import fastest
 from opinfo.front.compiled_model import _on
 from opinfo.front.fastest import run_builds
@@ -75,6 +77,26 @@ def test_one_server_times_what_runs_on_the_gpu_and_keeps_it_under_its_name() -> 
     assert (how.on_gpu, how.number, how.machine.device) == (True, 1, "a GPU")
     assert Measure(target=TARGET, servers=3).number == 3
     assert measure_session._reference(how) == how.machine.target == TARGET
+
+
+@pytest.mark.usefixtures("present")
+def test_measuring_on_a_gpu_has_a_limit_unless_another_is_chosen() -> None:
+    options = MeasureOptions(None, None, None, 1, 60.0, [])
+    assert options.measure(TARGET, lambda *_: None).seconds == 180
+    assert options.measure("llvm", lambda *_: None).seconds is None
+    assert replace(options, seconds=9).measure(TARGET, lambda *_: None).seconds == 9
+    with pytest.raises(ValueError, match="seconds must be positive, got 0"):
+        Measure(seconds=0)
+
+
+@pytest.mark.usefixtures("present")
+@pytest.mark.parametrize(("cpus", "builders"), [(2, 1), (8, 4), (64, 8)])
+def test_libraries_are_built_beside_the_one_that_is_timed(
+    cpus: int, builders: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measure, "_cpus", lambda: cpus)
+    assert Measure(target=TARGET).builders == builders
+    assert Measure(target="llvm").builders == cpus
 
 
 @pytest.mark.usefixtures("absent")

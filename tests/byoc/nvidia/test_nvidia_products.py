@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import shutil
 from collections.abc import Iterator
@@ -30,6 +31,9 @@ extern "C" void stands_in(int64_t rows, int alignment, int refused) {
   stub::product_refused = refused;
 }
 extern "C" void turned(float time) { stub::product_turned = time; }
+extern "C" void waves(int64_t rows) { stub::product_wave = rows; }
+extern "C" void misfits(int64_t rows) { stub::product_misfit = rows; }
+extern "C" void grows(int how) { stub::product_grows = how; }
 extern "C" int run(int64_t rows, int waits, int whole, int alignment, int captured, int adds,
                    int constant, int stored_turned, float* a, float* b, float* d) {
   void* data[] = {a, b, d};
@@ -90,6 +94,9 @@ def process(library: Path, tmp_path: Path) -> Iterator[Any]:
     for copy in loaded:  # all copies share what the stub counts
         copy.stands_in(ctypes.c_int64(1 << 20), 16, -1)
         copy.turned(ctypes.c_float(1))
+        copy.waves(ctypes.c_int64(0))
+        copy.grows(0)
+        copy.misfits(ctypes.c_int64(-1))
 
 
 def run(
@@ -125,6 +132,29 @@ def test_a_request_takes_the_algorithm_of_the_next_rung(
     loaded = process(rows=8)
     run(loaded, 2)
     assert run(loaded, rows) == 0 and loaded.ran() == algorithm
+
+
+def test_a_request_takes_the_algorithm_with_the_fewest_waves_for_its_rows(process: Any) -> None:
+    """Algorithm 0 computes 10 rows at once, 1 computes 15 in 1.45 times as long."""
+    first, second = process(), process()
+    first.waves(ctypes.c_int64(10))
+    assert run(first, 2) == RUNGS
+    for loaded in (first, second):  # the other reads what was kept
+        for rows in range(1, 33):
+            assert run(loaded, rows) == 0
+            assert loaded.ran() == (1.45 * math.ceil(rows / 15) < math.ceil(rows / 10)), rows
+    assert run(first, 14) == 0 and first.ran() == 1  # on the rungs 8 and 16 it is the slower one
+
+
+def test_what_was_measured_for_these_rows_wins(process: Any) -> None:
+    """Algorithm 0 has one wave for 24 and 32 rows, and takes as long as two at 32."""
+    loaded = process()
+    loaded.waves(ctypes.c_int64(32))
+    loaded.misfits(ctypes.c_int64(32))
+    run(loaded, 2)
+    assert run(loaded, 24) == 0 and loaded.ran() == 0
+    assert run(loaded, 32) == 0 and loaded.ran() == 1
+    assert run(loaded, 31) == 0 and loaded.ran() == 1  # nearly as many
 
 
 def test_an_algorithm_that_does_not_run_for_the_request_is_replaced(process: Any) -> None:
@@ -169,7 +199,7 @@ def test_ladders_are_kept_for_other_processes(process: Any, cache: Path) -> None
     (record,) = cache.iterdir()
     key, text = record.read_text().splitlines()
     assert "sm_90 x1 cublaslt 130100" in key and text.split()[-1] == "end"
-    assert [text.split()[k * 3] for k in range(RUNGS)] == ["1", "2", "4", "8", "16", "24", "32"]
+    assert [text.split()[k * 4] for k in range(RUNGS)] == ["1", "2", "4", "8", "16", "24", "32"]
     other = process()
     assert run(other, 6) == 0
     assert run(other, 9) == 0 and other.ran() == 1
@@ -193,7 +223,9 @@ def test_kept_algorithms_that_do_not_run_are_measured_again(process: Any) -> Non
     assert run(process(refused=1), 5) == 3  # the rungs 16, 24 and 32
 
 
-@pytest.mark.parametrize("text", ["", "1 64 0", "1 64 zz end", "0 64 00000000 end", "end"])
+@pytest.mark.parametrize(
+    "text", ["", "1 64 0", "1 64 zz end", "0 64 00000000 end", "1 64 00000000 end", "end"]
+)
 def test_a_damaged_ladder_is_said_and_climbed_again(
     text: str, process: Any, cache: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -266,10 +298,26 @@ def test_constant_weights_get_the_faster_order(
     assert weights.turned == ((time < 1) != bool(stored_turned))
     other = Weights(loaded, stored_turned)  # of another region with this product
     assert other.run(5, waits) == 0 and other.turned == weights.turned
+    if waits:  # the ladder is that of the order which they got
+        assert weights.run(6, waits) == other.run(20, waits) == 0
     again = process()  # which reads what was kept
     loaded.turned(ctypes.c_float(1))
     kept = Weights(again, stored_turned)
     assert kept.run(5, waits) == 0 and kept.turned == weights.turned
+
+
+def test_the_order_of_weights_is_that_which_loses_less_time(process: Any) -> None:
+    """A turned order takes half the time for few rows, where a product takes hardly any."""
+    loaded = process()
+    loaded.grows(1)
+    loaded.turned(ctypes.c_float(1.5))
+    weights = Weights(loaded)
+    weights.run(5, 1)
+    assert not weights.turned
+    loaded.turned(ctypes.c_float(0.95))
+    other = Weights(process())
+    other.run(5, 1)  # which is kept
+    assert not other.turned
 
 
 def test_weights_that_have_kernels_keep_their_order(process: Any) -> None:

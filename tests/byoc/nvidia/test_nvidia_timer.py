@@ -49,11 +49,17 @@ def race(library: ctypes.CDLL, *ways: tuple[float, int]) -> tuple[list[float], l
 
 def test_short_ways_are_repeated_in_a_graph(library: ctypes.CDLL) -> None:
     # The stand-in's graphs take as long as their last call: a call is a part of it.
-    times, launched = race(library, (0.05, NEVER), (1.0, NEVER), (0.001, NEVER))
-    assert launched == [2 + 4, 2 + 1, 2 + 20]
-    assert times == pytest.approx([0.05 / 4, 1.0, 0.001 / 20])
+    times, launched = race(library, (0.05, NEVER), (0.09, NEVER), (0.001, NEVER))
+    assert launched == [2 + 4, 2 + 2, 2 + 20]
+    assert times == pytest.approx([0.05 / 4, 0.09 / 2, 0.001 / 20])
+
+
+def test_what_takes_much_longer_is_timed_by_a_launch(library: ctypes.CDLL) -> None:
+    times, launched = race(library, (1.0, NEVER), (0.4, NEVER), (0.9, NEVER))
+    assert launched == [2 + 1, 2 + 1, 2]
+    assert times == pytest.approx([1.0, 0.4, 0.9])
 
 
 def test_a_way_that_fails_has_no_time(library: ctypes.CDLL) -> None:
-    times, launched = race(library, (1.0, 1), (1.0, 2), (0.05, 4), (1.0, NEVER))
-    assert times == [-1.0, -1.0, -1.0, 1.0] and launched == [1, 2, 4, 3]
+    times, launched = race(library, (1.0, 1), (1.0, 2), (0.05, 4), (0.08, NEVER))
+    assert times == pytest.approx([-1.0, -1.0, -1.0, 0.04]) and launched == [1, 2, 4, 4]

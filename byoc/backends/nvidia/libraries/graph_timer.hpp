@@ -36,15 +36,20 @@ class GraphTimer {
   }
 
   // Milliseconds of a call of each, negative for what does not run, or not in a CUDA graph: the
-  // medians of rounds in turns, as clocks change. Slow ones are timed once.
+  // medians of rounds in turns, as clocks change. Slow ones are timed once, the slowest without a graph.
   std::vector<float> race(const std::vector<Launch>& launches, int rounds, int most) {
     std::vector<cudaGraphExec_t> graphs(launches.size(), nullptr);
     std::vector<int> calls(launches.size(), 1);
     std::vector<std::vector<float>> times(launches.size());
-    float best = INFINITY;
+    float best = INFINITY, soonest = INFINITY;
     for (size_t k = 0; k < launches.size(); ++k) {
       const float once = single(launches[k]);
       if (once < 0) continue;
+      soonest = std::min(soonest, once);
+      if (once > kLong && once > kFar * soonest) {  // the launch is a small part of it
+        times[k] = {once};
+        continue;
+      }
       calls[k] = std::min(most, std::max(1, static_cast<int>(kEnough / std::max(once, 1e-4f))));
       graphs[k] = captured(launches[k], calls[k]);
       replayed(graphs[k]);
@@ -64,6 +69,8 @@ class GraphTimer {
  private:
   // Milliseconds that a graph should take, and the part of the best time that is close to it.
   static constexpr float kEnough = 0.2f, kClose = 1.3f;
+  // Milliseconds of a long call, and what is far from the best one.
+  static constexpr float kLong = 0.03f, kFar = 2.0f;
 
   static void note(float time, int calls, std::vector<float>& times, float& best) {
     if (time < 0) return;

@@ -23,8 +23,8 @@ from .product_patterns import as_half, patterns
 EPILOGUES = {None: "DEFAULT", "relax.nn.relu": "RELU", "relax.nn.gelu_tanh": "GELU"}
 LIBRARIES = (CUBLASLT, CUDART)
 #: The C++ of this backend, in its order.
-HEADERS = ("cublaslt_product.hpp", "cublaslt_weights.hpp", "cublaslt_algorithms.hpp",
-           "cublaslt.hpp")  # fmt: skip
+HEADERS = ("cublaslt_product.hpp", "cublaslt_weights.hpp", "cublaslt_ladder.hpp",
+           "cublaslt_algorithms.hpp", "cublaslt.hpp")  # fmt: skip
 
 
 def source(regions: Sequence[Region]) -> tuple[str, Constants]:

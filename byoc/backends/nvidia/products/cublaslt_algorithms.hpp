@@ -1,20 +1,11 @@
 // Which algorithms of cuBLASLt products take: measured for each product of static sizes, and on a
 // ladder of rows for those whose rows are known at run time, and in which order constant weights are
-// read. It follows cublaslt_weights.hpp.
+// read. It follows cublaslt_weights.hpp and cublaslt_ladder.hpp.
 #include <chrono>
 #include <optional>
 
 namespace opinfo_nvidia {
 namespace {
-
-// Algorithms by numbers of rows.
-using Ladder = std::map<int64_t, Algorithm>;
-
-// What is chosen for a product: `turned` is the order of its weights.
-struct ProductChoice {
-  bool turned = false;
-  Ladder ladder;
-};
 
 // The alignment of what cudaMalloc returns, in bytes, for which a ladder is.
 constexpr int kAllocated = 256;
@@ -22,46 +13,6 @@ constexpr int kAllocated = 256;
 inline const KeptTexts& kept_algorithms() {
   static const KeptTexts texts("cublaslt", "cuBLASLt's algorithms are timed again");
   return texts;
-}
-
-// [turned] rows bytes algorithm ... end. cuBLASLt's documentation permits to keep an algorithm as bytes, for the
-// same version of the library.
-inline std::string text_of(const ProductChoice& choice) {
-  std::ostringstream out;
-  if (choice.turned) out << "turned ";
-  for (const auto& [rows, by] : choice.ladder) {
-    out << rows << " " << by.bytes << " ";
-    const auto* bytes = reinterpret_cast<const unsigned char*>(&by.algo);
-    for (size_t k = 0; k < sizeof(by.algo); ++k)
-      out << "0123456789abcdef"[bytes[k] / 16] << "0123456789abcdef"[bytes[k] % 16];
-    out << " ";
-  }
-  return out.str() + "end";
-}
-
-// False if the text is damaged.
-inline bool read_choice(const std::string& text, ProductChoice& choice) {
-  std::istringstream in(text);
-  std::string word;
-  Ladder& out = choice.ladder;
-  while (in >> word && word != "end") {
-    if (word == "turned" && out.empty()) {
-      choice.turned = true;
-      continue;
-    }
-    int64_t rows = 0;
-    Algorithm by;
-    std::string digits;
-    if (!(std::istringstream(word) >> rows) || rows < 1 || !(in >> by.bytes >> digits) ||
-        digits.size() != 2 * sizeof(by.algo) ||
-        digits.find_first_not_of("0123456789abcdef") != std::string::npos)
-      return false;
-    auto* bytes = reinterpret_cast<unsigned char*>(&by.algo);
-    for (size_t k = 0; k < sizeof(by.algo); ++k)
-      bytes[k] = static_cast<unsigned char>(std::stoi(digits.substr(2 * k, 2), nullptr, 16));
-    out[rows] = by;
-  }
-  return word == "end" && !out.empty();
 }
 
 // What an earlier process chose. Empty if it is not known, or damaged. `free`: weights may have either
@@ -108,20 +59,33 @@ inline void time_all(const Addresses& at, std::vector<Candidate>& all, GraphTime
   for (size_t k = 0; k < times.size(); ++k) all[k].time = times[k];
 }
 
-// The fastest one, of an order of the weights if `turned` is not null; null if none runs.
-inline const Candidate* fastest(const std::vector<Candidate>& all, const bool* turned = nullptr) {
+// The fastest one; null if none runs.
+inline const Candidate* fastest(const std::vector<Candidate>& all) {
   const Candidate* best = nullptr;
   for (const Candidate& c : all)
-    if (c.time >= 0 && (turned == nullptr || c.turned == *turned) &&
-        (best == nullptr || c.time < best->time))
-      best = &c;
+    if (c.time >= 0 && (best == nullptr || c.time < best->time)) best = &c;
   return best;
 }
 
-// Chooses algorithms for numbers of rows, before a request comes that has them: 1, 2, 4, ..., from 16 on
+// Those of an order of the weights, the fastest first: what is slower by a wave for these rows may be the fastest
+// for some more or less, and what is as fast for less must be known to be slow here.
+inline std::vector<TimedAlgorithm> fastest_few(const std::vector<Candidate>& all, bool turned) {
+  constexpr float kSlowest = 3.0f;
+  constexpr size_t kFew = 16;
+  std::vector<TimedAlgorithm> out;
+  for (const Candidate& c : all)
+    if (c.time >= 0 && c.turned == turned) out.push_back({c.algorithm, c.time});
+  std::stable_sort(out.begin(), out.end(), [](const auto& x, const auto& y) { return x.time < y.time; });
+  size_t count = 0;
+  while (count < std::min(kFew, out.size()) && out[count].time <= kSlowest * out[0].time) ++count;
+  out.resize(count);
+  return out;
+}
+
+// Times algorithms for numbers of rows, before a request comes that has them: 1, 2, 4, ..., from 16 on
 // half-way between, from 64 on four for each power of two, and from 512 on eight. Operands with rows are
 // memory of its own, so the call's are not written. If weights may have either order, all rungs get that
-// with the least geometric mean of times at powers of two.
+// with which requests lose less time.
 class Climb {
  public:
   // `c` has a call of the product; `s.rows` does not matter. `free`: weights may have either order.
@@ -129,35 +93,35 @@ class Climb {
       : c_(c), g_(g), s_(s), free_(free), at_(addresses(g, c.data)),
         input_(opinfo_graphs::aligned(s.sum * (g.type == CUDA_R_32F ? 4 : 2))),
         output_(opinfo_graphs::aligned(
-            s.cols * (g.result == CUDA_R_32F || g.result == CUDA_R_32I ? 4 : 2))) {}
+            s.cols * (g.result == CUDA_R_32F || g.result == CUDA_R_32I ? 4 : 2))),
+        row_(input_ + output_ * (g.residual ? 2 : 1)) {}
 
   // `kept`: what is known of an earlier process. It is run once, so that the driver loads it.
   ProductChoice climbed(const ProductChoice& kept) {
-    std::vector<int64_t> powers, others;
+    std::vector<int64_t> either, others;  // rows for which both orders are timed, and one
     const auto most = std::min<int64_t>(
         static_cast<int64_t>(from_environment("OPINFO_CUBLASLT_ROWS", kRows)),
-        static_cast<int64_t>(kRoom / (input_ + output_)));
+        static_cast<int64_t>(kRoom / row_));
     for (int64_t n = 1; n <= most; n *= 2) {
       const int64_t parts = n >= kFinest ? 8 : n >= kFiner ? 4 : n >= kFine ? 2 : 1;
-      powers.push_back(n);
+      either.push_back(n);
       for (int64_t k = 1; k < parts && n + k * n / parts <= most; ++k)
-        others.push_back(n + k * n / parts);
+        (n >= kFinest && 2 * k == parts ? either : others).push_back(n + k * n / parts);
     }
-    if (powers.empty()) return {};
-    const int64_t largest = std::max(powers.back(), others.empty() ? 0 : others.back());
-    const size_t size = largest * (input_ + output_);
-    const opinfo_graphs::Memory room(size);
-    opinfo_nvidia::check(cudaMemset(room.data(), 0, size), "memset");
+    if (either.empty()) return {};
+    const int64_t largest = std::max(either.back(), others.empty() ? 0 : others.back());
+    const opinfo_graphs::Memory room(largest * row_);
+    fill(room.data(), largest * row_);
     at_.a = room.data();
     at_.d = room.data() + largest * input_;
-    at_.residual = g_.residual ? at_.d : nullptr;
+    at_.residual = g_.residual ? room.data() + largest * (input_ + output_) : nullptr;
     opinfo_nvidia::check(cudaStreamSynchronize(stream_of(c_.device)), "stream");
     GraphTimer timer;
     timer.room(Product::kWorkspace);
     ProductChoice ways[] = {{false, {}}, {true, {}}};
-    double gain = 0.0;  // of the turned ones: the sum of the logarithms
+    double gain = 0.0;  // of the turned ones
     const bool known = !kept.ladder.empty();
-    for (int64_t rows : powers)
+    for (int64_t rows : either)
       step(rows, kept, timer, known && kept.turned, known ? kept.turned : free_, ways, gain);
     const bool turned = known ? kept.turned : free_ && !ways[1].ladder.empty() && gain > 0;
     for (int64_t rows : others) step(rows, kept, timer, turned, turned, ways, gain);
@@ -170,36 +134,73 @@ class Climb {
   static constexpr size_t kRoom = size_t{256} << 20;
   // Rungs are closer from these numbers of rows on.
   static constexpr int64_t kFine = 16, kFiner = 64, kFinest = 512;
-  static constexpr int kAlgorithms = 12, kRounds = 3, kCalls = 4;
+  // More algorithms are named where waves count.
+  static constexpr int kAlgorithms = 12, kMore = 20, kRounds = 3, kCalls = 4;
+  // Milliseconds of what a model runs beside a product: less time lost does not matter.
+  static constexpr float kBeside = 0.01f;
+
+  // Random numbers: zeros need less power, so clocks would be higher than a model's. As halves they are small.
+  static void fill(char* to, size_t size) {
+    std::vector<uint16_t> numbers(size_t{1} << 20);
+    uint32_t state = 1;
+    for (uint16_t& n : numbers) {
+      state = state * 1664525u + 1013904223u;
+      n = static_cast<uint16_t>((state >> 16 & 0x83ff) | 0x2c00);
+    }
+    const size_t part = std::min(size, numbers.size() * sizeof(uint16_t));
+    for (size_t at = 0; at < size; at += part)
+      opinfo_nvidia::check(cudaMemcpy(to + at, at == 0 ? static_cast<void*>(numbers.data()) : to,
+                                      std::min(part, size - at), cudaMemcpyDefault),
+                           "memory of a ladder");
+  }
 
   // `first` and `last`: the orders that are timed.
   void step(int64_t rows, const ProductChoice& kept, GraphTimer& timer, bool first, bool last,
-            ProductChoice* ways, double& gain) const {
+            ProductChoice* ways, double& gain) {
     Sizes s = s_;
     s.rows = rows;
     const Product products[] = {{g_, s, c_.device, at_},
                                 {with_turned_weights(g_), s, c_.device, at_}};
     const auto known = kept.ladder.find(rows);
     if (known != kept.ladder.end()) {
-      const Product& p = products[kept.turned];
-      Algorithm by = known->second;
-      if (p.takes(by) && runs(p, by, timer)) {
-        ways[kept.turned].ladder[rows] = by;
+      const auto usable = that_run(products[kept.turned], known->second, timer);
+      if (!usable.empty()) {
+        ways[kept.turned].ladder[rows] = usable;
         return;
       }
     }
     std::vector<Candidate> all;
     for (bool turned : {false, true})
       if (turned >= first && turned <= last)
-        add_named(products[turned], turned, c_.name, kAllocated, kAlgorithms, all);
+        add_named(products[turned], turned, c_.name, kAllocated, rows < kFinest ? kAlgorithms : kMore,
+                  all);
     if (all.empty()) return;  // a call with as many rows raises it again
     time_all(at_, all, timer, kRounds, kCalls);
-    const Candidate* best[] = {nullptr, nullptr};
+    float best[] = {-1.0f, -1.0f};
     for (bool turned : {false, true}) {
-      best[turned] = fastest(all, &turned);
-      if (best[turned] != nullptr) ways[turned].ladder[rows] = best[turned]->algorithm;
+      const auto few = fastest_few(all, turned);
+      if (few.empty()) continue;
+      best[turned] = few[0].time;
+      ways[turned].ladder[rows] = few;
     }
-    if (best[0] != nullptr && best[1] != nullptr) gain += std::log(best[0]->time / best[1]->time);
+    if (best[0] >= 0 && best[1] >= 0)
+      gain += (best[0] - best[1]) / (std::min(best[0], best[1]) + kBeside);
+  }
+
+  // Those of another process that run. Each is run once, for some rows.
+  std::vector<TimedAlgorithm> that_run(const Product& p, const std::vector<TimedAlgorithm>& kept,
+                                       GraphTimer& timer) {
+    std::vector<TimedAlgorithm> out;
+    for (TimedAlgorithm t : kept) {
+      const Algorithm& by = t.algorithm;
+      if (!p.takes(t.algorithm)) continue;
+      const auto ran = std::any_of(loaded_.begin(), loaded_.end(),
+                                   [&](const Algorithm& other) { return same(other, by); });
+      if (!ran && !runs(p, by, timer)) continue;
+      if (!ran) loaded_.push_back(by);
+      out.push_back(t);
+    }
+    return out;
   }
 
   bool runs(const Product& p, const Algorithm& by, GraphTimer& timer) const {
@@ -214,7 +215,8 @@ class Climb {
   Sizes s_;
   bool free_;
   Addresses at_;
-  size_t input_, output_;  // bytes of a row
+  size_t input_, output_, row_;  // bytes of a row, and of all rows together
+  std::vector<Algorithm> loaded_;
 };
 
 // What was chosen for the products of this library.
@@ -272,7 +274,7 @@ class Algorithms {
   static std::string key_of(const Context& c, const Gemm& g, const Sizes& s, int64_t rows,
                             bool free) {
     std::ostringstream out;
-    out << device_words(c.device) << " cublaslt " << cublasLtGetVersion() << " product " << g.type
+    out << device_words(c.device) << " cublaslt " << cublasLtGetVersion() << " timed product " << g.type
         << " " << g.result << " e" << g.epilogue << " t" << g.turned_a << g.turned_b << " r"
         << bool(g.residual) << bool(g.scales[0]) << bool(g.scales[1]) << " " << rows << " " << s.cols
         << " " << s.sum << " x" << s.batch << " s" << s.step_a << "," << s.step_b
@@ -280,23 +282,30 @@ class Algorithms {
     return out.str();
   }
 
-  // A request waits: the algorithm of the next rung of rows that has one for it, or the first that
-  // the library names. The first request of a library waits for the ladder.
+  // A request waits: of the algorithms that were timed for the rungs around its rows that with the least
+  // time expected, or the first that the library names. The first request of a library waits for the
+  // ladder.
   Chosen unmeasured(const Context& c, const Gemm& g, const Sizes& s, bool captures, bool free) {
     const ProductChoice none;
     const ProductChoice& choice = s.batch == 1 && c.is_sized(g.b) ? choice_of(c, g, s, captures, free) : none;
     const Product p = product(c, g, s, choice.turned);
-    const Ladder& ladder = choice.ladder;
-    auto at = ladder.lower_bound(s.rows);
-    for (int tries = 0; tries < 2 && !ladder.empty(); ++tries) {
-      if (at == ladder.end()) --at;
-      Algorithm by = at->second;
-      if ((c.alignment >= kAllocated || is_aligned(by, c.alignment)) && p.takes(by))
-        return {by, choice.turned};
-      if (at == ladder.begin()) break;
-      --at;
-    }
-    return {p.named(c.name, c.alignment, 1)[0], choice.turned};
+    const Between rungs = between(choice.ladder, s.rows);
+    Algorithm best{};
+    float least = -1.0f;
+    for (const auto* rung : {rungs.above, rungs.below})
+      for (size_t k = 0; rung != nullptr && k < rung->second.size(); ++k) {
+        Algorithm by = rung->second[k].algorithm;
+        if ((c.alignment < kAllocated && !is_aligned(by, c.alignment)) || !p.takes(by)) continue;
+        const float time = expected(by, s.rows, rungs);
+        if (least < 0 || time < least) best = by, least = time;
+      }
+    if (least < 0) return {p.named(c.name, c.alignment, 1)[0], choice.turned};
+    static const bool told = from_environment("OPINFO_CUBLASLT_VERBOSE", 0.0) != 0.0;
+    if (told)
+      std::fprintf(stderr, "opinfo: %s: %lld x %lld x %lld: %.2f us expected, %.2f waves\n", c.name,
+                   static_cast<long long>(s.rows), static_cast<long long>(s.cols),
+                   static_cast<long long>(s.sum), least * 1e3, best.waves);
+    return {best, choice.turned};
   }
 
   static Product product(const Context& c, const Gemm& g, const Sizes& s, bool turned) {
@@ -325,6 +334,9 @@ class Algorithms {
     if (!out.ladder.empty() && text_of(out) != text_of(kept))
       kept_algorithms().write(key, text_of(out));
     spent_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (free)  // later requests know the order
+      ladders_.emplace(key_of(c, out.turned ? with_turned_weights(g) : g, s, 0, false),
+                       ProductChoice{false, out.ladder});
     return out;
   }
 
@@ -333,8 +345,10 @@ class Algorithms {
                          bool free, bool& final) {
     const Product products[] = {product(c, g, s, false), product(c, g, s, true)};
     ProductChoice kept = kept_choice(key, free);
-    if (!kept.ladder.empty() && products[kept.turned].takes(kept.ladder.begin()->second))
-      return {kept.ladder.begin()->second, kept.turned};
+    if (!kept.ladder.empty()) {
+      Algorithm by = kept.ladder.begin()->second[0].algorithm;
+      if (products[kept.turned].takes(by)) return {by, kept.turned};
+    }
     std::vector<Candidate> all;
     for (const Algorithm& by : products[0].named(c.name, c.alignment, kMany))
       all.push_back({&products[0], by});
@@ -350,7 +364,7 @@ class Algorithms {
     time_all(at, all, timer, kRounds, kCalls);
     const Candidate* best = fastest(all);
     if (best == nullptr) return {first};
-    kept_algorithms().write(key, text_of({best->turned, {{1, best->algorithm}}}));
+    kept_algorithms().write(key, text_of({best->turned, {{1, {{best->algorithm, best->time}}}}}));
     return {best->algorithm, best->turned};
   }
 

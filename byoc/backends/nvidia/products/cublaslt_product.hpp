@@ -49,10 +49,12 @@ inline Addresses addresses(const Gemm& g, void* const* data) {
   return {in(g.a), in(g.b), in(g.bias), in(g.residual), {in(g.scales[0]), in(g.scales[1])}, in(g.d)};
 }
 
-// `bytes`: of its workspace.
+// `bytes`: of its workspace. `waves`: how often it fills the device, with the sizes that it was named or
+// checked for.
 struct Algorithm {
   cublasLtMatmulAlgo_t algo;
   size_t bytes = 0;
+  float waves = 0.0f;
 };
 
 // Whether an algorithm takes operands at addresses with this alignment, in bytes.
@@ -128,12 +130,13 @@ class Product {
       OPINFO_THROW(RuntimeError) << name << ": cuBLASLt has no algorithm for it: "
                                  << cublasLtGetStatusString(status);
     std::vector<Algorithm> out;
-    for (int k = 0; k < count; ++k) out.push_back({results[k].algo, results[k].workspaceSize});
+    for (int k = 0; k < count; ++k)
+      out.push_back({results[k].algo, results[k].workspaceSize, results[k].wavesCount});
     return out;
   }
 
-  // Whether an algorithm that was named for other sizes runs for these. If so, `by` gets the bytes of
-  // the workspace that it needs here.
+  // Whether an algorithm that was named for other sizes runs for these. If so, `by` gets the waves and the
+  // bytes of the workspace that it needs here.
   bool takes(Algorithm& by) const {
     cublasLtMatmulHeuristicResult_t result;
     if (cublasLtMatmulAlgoCheck(handle_, &desc_, &b_, &a_, &d_, &d_, &by.algo, &result) !=
@@ -141,6 +144,7 @@ class Product {
         result.workspaceSize > kWorkspace)
       return false;
     by.bytes = result.workspaceSize;
+    by.waves = result.wavesCount;
     return true;
   }
 

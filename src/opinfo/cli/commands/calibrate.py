@@ -40,7 +40,8 @@ def calibrate_machine(
 
     `opinfo compile` and `opinfo dispatch` then choose by these costs. It takes a few minutes, on a
     machine that is otherwise idle, and is needed again when a library is updated. On a GPU it is
-    the time of a launch, the bandwidth of its memory, and its multiplications by dtype.
+    the time of a launch, the bandwidth of its memory, and its multiplications by dtype; measuring
+    ends after two minutes.
 
     Exit status: 0, or 2 with a one-line error if nothing can be measured or the file cannot be
     written.

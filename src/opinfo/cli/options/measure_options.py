@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from ...byoc.measure.measure import Progress
 
 _option = partial(typer.Option, rich_help_panel="Measured costs")
+
+#: Seconds that measuring candidates on a GPU may take, unless the caller says another number.
+ON_GPU = 180.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +55,14 @@ class MeasureOptions:
             help="With --tune: time limit of a candidate in seconds.",
         ),
     ] = 60.0
+    seconds: Annotated[
+        float | None,
+        _option(
+            metavar="SECONDS",
+            callback=positive,
+            help="With --tune: seconds that measuring may take; default: 180 on a GPU, else all.",
+        ),
+    ] = None
     extents: Annotated[
         list[str] | None,
         _option(
@@ -64,7 +75,8 @@ class MeasureOptions:
     def check(self) -> None:
         """Raise `UserError` for options without ``--tune``."""
         options = {"--database": self.database, "--tracker": self.tracker,
-                   "--servers": self.servers, "--extent": self.extents}  # fmt: skip
+                   "--servers": self.servers, "--seconds": self.seconds,
+                   "--extent": self.extents}  # fmt: skip
         for option, value in options.items():
             if value is not None and not self.tune:
                 raise UserError(f"{option} requires --tune")
@@ -73,7 +85,7 @@ class MeasureOptions:
         """Return the measurement settings; raises ``ValueError`` for an invalid option."""
         from ...byoc.measure import Measure
 
-        return Measure(
+        how = Measure(
             self.database,
             parse_tracker(self.tracker),
             self.servers,
@@ -82,7 +94,9 @@ class MeasureOptions:
             extents=parse_extents(self.extents or ()),
             target=target,
             progress=progress,
+            seconds=self.seconds,
         )
+        return replace(how, seconds=ON_GPU) if self.seconds is None and how.on_gpu else how
 
 
 def parse_tracker(text: str | None) -> Tracker | None:

@@ -47,14 +47,21 @@ struct cublasLtMatmulAlgo_t { int name = 0; };
 struct cublasLtMatmulHeuristicResult_t {
   cublasLtMatmulAlgo_t algo;
   size_t workspaceSize;
+  float wavesCount = 0.0f;
 };
 
 // For tests: how often algorithms were named, what was run last, the largest alignment that they need, the
-// number of rows up to which algorithm 0 is the faster one, and an algorithm that is refused elsewhere.
+// number of rows up to which algorithm 0 is the faster one, and an algorithm that is refused elsewhere. If
+// `product_wave` is positive, algorithm 0 computes that many rows at once, and 1 three for each two of these.
 namespace stub {
 inline int products_named = 0, product_ran = -1, product_alignment = 16, product_refused = -1;
-inline int64_t product_rows = 1 << 20;
+inline int64_t product_rows = 1 << 20, product_wave = 0, product_misfit = -1;
 inline float product_turned = 1.0f;  // the time of a transposed A, relative to others
+inline bool product_grows = false;  // times grow with rows, and up to 15 rows a transposed A takes half
+inline float product_waves(int algorithm, int64_t rows) {
+  const auto each = static_cast<float>(algorithm == 0 ? product_wave : product_wave * 3 / 2);
+  return each > 0 ? static_cast<float>(rows) / each : 0.0f;
+}
 }
 enum cublasLtMatmulAlgoCapAttributes_t {
   CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_A_BYTES, CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_B_BYTES,
@@ -70,9 +77,10 @@ inline cublasStatus_t cublasLtMatmulAlgoCapGetAttribute(const cublasLtMatmulAlgo
 }
 inline cublasStatus_t cublasLtMatmulAlgoCheck(
     cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-    cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, const cublasLtMatmulAlgo_t* algo,
+    cublasLtMatrixLayout_t, cublasLtMatrixLayout_t out, const cublasLtMatmulAlgo_t* algo,
     cublasLtMatmulHeuristicResult_t* result) {
   result->workspaceSize = 64;
+  result->wavesCount = stub::product_waves(algo->name, out->cols);
   return algo->name < 0 || algo->name > 1 || algo->name == stub::product_refused
              ? CUBLAS_STATUS_NOT_SUPPORTED
              : CUBLAS_STATUS_SUCCESS;
@@ -148,7 +156,8 @@ inline cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
   const bool fits = m == out->rows && n == out->cols && k == l && a->batch == out->batch &&
                     b->batch == out->batch && a->type == b->type && stub_eight_bits(*d, *a, *out);
   *found = fits ? most < 2 ? most : 2 : 0;
-  for (int k = 0; k < *found; ++k) best[k].workspaceSize = 64, best[k].algo.name = k;
+  for (int k = 0; k < *found; ++k)
+    best[k] = {{k}, 64, stub::product_waves(k, out->cols)};
   return fits ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 inline void stub_matmul(const cublasLtMatmulDescOpaque_t& d, float scale, const void* A,
@@ -187,8 +196,13 @@ inline cublasStatus_t cublasLtMatmul(
     const void* C, cublasLtMatrixLayout_t c, void* D, cublasLtMatrixLayout_t out,
     const cublasLtMatmulAlgo_t* algo, void*, size_t, cudaStream_t stream) {
   stub::product_ran = algo->name;
-  stub::elapsed = (algo->name == 0) == (out->cols <= stub::product_rows) ? 0.5f : 1.0f;
-  if (d->a == CUBLAS_OP_T) stub::elapsed *= stub::product_turned;
+  stub::elapsed = (algo->name == 0) == (out->cols <= stub::product_rows) ? 0.5f : 2.0f;
+  if (stub::product_wave > 0)  // a wave of algorithm 1 takes 1.45 times as long
+    stub::elapsed = std::ceil(stub::product_waves(algo->name, out->cols)) * (algo->name == 0 ? 1.0f : 1.45f);
+  if (stub::product_misfit == out->cols && algo->name == 0) stub::elapsed *= 2;  // though its waves are as below
+  const bool less = stub::product_grows && out->cols < 16;
+  if (stub::product_grows) stub::elapsed *= 0.0016f * static_cast<float>(out->cols * out->cols);
+  if (d->a == CUBLAS_OP_T) stub::elapsed *= less ? 0.5f : stub::product_turned;
   if (d->compute == CUBLAS_COMPUTE_32I &&
       (*static_cast<const int32_t*>(alpha) != 1 || *static_cast<const int32_t*>(beta) != 0))
     return CUBLAS_STATUS_INVALID_VALUE;
