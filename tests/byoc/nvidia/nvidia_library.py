@@ -30,8 +30,12 @@ def driver() -> str:
     return f'-DOPINFO_LIBCUDA="{_built("libcuda.cpp", "libcuda")}"'
 
 
+@functools.cache
 def host_kernels(source: str) -> bytes:
-    """Compile kernels for the host; in place of `compiled` of nvrtc/kernel_image.py."""
+    """Compile kernels for the host; in place of `compiled` of nvrtc/kernel_image.py.
+
+    The result lives as long as this process: libraries keep its address.
+    """
     kernels = re.findall(r'^extern "C" __global__ .*\b(\w+)\((\w+) \w+\) \{', source, re.M)
     text = source + "".join(f"\nEMULATED_KERNEL({name}, {kind})" for name, kind in kernels)
     name = hashlib.sha256(text.encode()).hexdigest()[:16]
