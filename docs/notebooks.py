@@ -22,6 +22,8 @@ from nbclient import NotebookClient
 from nbconvert import MarkdownExporter
 from traitlets.config import Config
 
+from opinfo.byoc.process.without_torch import command
+
 #: Notebooks that run at a time, each in a process of its own.
 WORKERS = 2
 #: Seconds that a cell may take.
@@ -52,7 +54,10 @@ def executed(sources: Sequence[Path]) -> list[Any]:
 
 
 def execute(source: Path) -> Any:
-    """A notebook with the outputs of its cells, run in the folder of its file."""
+    """A notebook with the outputs of its cells, run in the folder of its file.
+
+    TVM does not import torch there, which takes seconds; a cell may.
+    """
     notebook = jupytext.read(source)
     place = {"metadata": {"path": str(source.parent)}}
     with tempfile.TemporaryDirectory() as folder:  # sockets are files there: no port is opened
@@ -60,6 +65,8 @@ def execute(source: Path) -> Any:
         client = NotebookClient(
             notebook, timeout=SECONDS, kernel_name="python3", resources=place, config=sockets
         )
+        client.create_kernel_manager().kernel_spec.argv = [*command("ipykernel_launcher"), "-f",
+                                                           "{connection_file}"]  # fmt: skip
         client.execute()
     return notebook
 

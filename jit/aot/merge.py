@@ -13,8 +13,9 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
+from ...analysis.support.copied import copied
 from ..dims.span import Span
-from ..dims.symbolic_dims import Symbol, copied, name, rooted, symbols
+from ..dims.symbolic_dims import Symbol, name, rooted, symbols
 from ..kernels.workspace import with_lazy_workspaces
 from .bucket import padded_body
 from .decision_tree import branches, decision

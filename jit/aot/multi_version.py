@@ -9,6 +9,7 @@ from typing import Any
 from tvm import tirx
 
 from ...analysis import Refusal
+from ...analysis.support.copied import copied
 from ...analysis.support.wording import plural
 from ..arguments.boundary import Range
 from ..config.dim_values import values_at
@@ -16,7 +17,7 @@ from ..config.ranges import parts, spans_at
 from ..config.sites import CallSite
 from ..config.strategy import Aot, Dim
 from ..dims.span import Span
-from ..dims.symbolic_dims import bind, copied
+from ..dims.symbolic_dims import bind
 from ..padding import Padded, pad_safe
 from ..schedule import schedule
 from ..tune.schedule_database import OpenDatabase, scheduled

@@ -12,6 +12,7 @@ import tvm
 from tvm import relax, tirx
 
 from ...analysis import Refusal, op_infos
+from ...analysis.support.copied import copied
 from ...analysis.support.exports import renamed_parameter
 from ...analysis.support.progress import stage
 from ...byoc.backend.backend import Code
@@ -36,7 +37,7 @@ from ..config.strategy import (
     chosen,
 )
 from ..dims.span import Span
-from ..dims.symbolic_dims import Unbound, copied, rooted, static, symbols
+from ..dims.symbolic_dims import Unbound, rooted, static, symbols
 from ..runtime.library_table import FORMAT
 from ..schedule import schedule
 from ..schedule.nest.inlined_lets import inlined_lets

@@ -9,7 +9,8 @@ from typing import Any
 import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
-from tvm_ffi.serialization import from_json_graph_str
+
+from ...analysis.support.copied import copied
 
 #: Operations that are folded if both operands are integers.
 FOLDED = (tirx.Add, tirx.Sub, tirx.Mul, tirx.FloorDiv, tirx.FloorMod, tirx.Min, tirx.Max, tirx.LT,
@@ -137,14 +138,6 @@ def rooted(func: Any) -> Any:
 def name(func: Any) -> str:
     """Return the name of a PrimFunc for messages."""
     return str((func.attrs or {}).get("global_symbol", "the PrimFunc"))
-
-
-def copied(func: Any) -> Any:
-    """Return a deep copy: a ``Schedule`` may modify the function's body.
-
-    `tvm.ir.load_json` would first search the text for what older versions wrote.
-    """
-    return from_json_graph_str(tvm.ir.save_json(func))
 
 
 def bind(func: Any, values: Mapping[str, int]) -> Any:

@@ -15,9 +15,9 @@ import tvm
 from tvm.s_tir import Schedule
 
 from ...analysis.support.checked_json import Json, parse
+from ...analysis.support.copied import copied
 from ...byoc.patterns.failure import last_line
 from ...byoc.process import trust
-from ..dims.symbolic_dims import copied
 from ..schedule import Refusal, Scheduled, schedule
 from ..store.kernel_key import fingerprint
 

@@ -109,9 +109,8 @@ CASES = {
     "shared keys": Case(heads=4, shared=2),
     "bfloat16": Case(dtype="bfloat16", queries=35, keys=67),
 }
-IMAGES = {key: host_kernels(halves_kernel.source(*key))
-          for key in dict.fromkeys((c.head, c.dtype, c.masked) for c in CASES.values())
-          }  # fmt: skip
+#: What kernels are compiled for.
+KEYS = list(dict.fromkeys((c.head, c.dtype, c.masked) for c in CASES.values()))
 
 
 @pytest.fixture(scope="module")
@@ -136,8 +135,8 @@ def process(library: Path, folder: Path) -> Any:
     copy = folder / f"{len(list(folder.glob('*.so')))}.so"
     shutil.copy(library, copy)
     loaded = ctypes.CDLL(str(copy))
-    for path in IMAGES.values():
-        loaded.kernels(path)
+    for key in KEYS:
+        loaded.kernels(host_kernels(halves_kernel.source(*key)))
     return loaded
 
 
@@ -159,7 +158,7 @@ def apart(loaded: Any, case: Case, captured: int = 0, splits: int = 0, waits: in
     places = [a.ctypes.data for a in (*given, out)]
     data = (ctypes.c_void_p * 5)(*places, hidden.ctypes.data if case.masked else None)
     sizes = (batch, case.heads, case.shared, case.queries, case.keys, case.head)
-    image = list(IMAGES).index((case.head, case.dtype, case.masked))
+    image = KEYS.index((case.head, case.dtype, case.masked))
     options = (image, int(case.dtype == "bfloat16"), case.causal)
     given_sizes = map(ctypes.c_int64, sizes)
     assert loaded.attend(*options, *given_sizes, captured, splits, waits, data) == 0

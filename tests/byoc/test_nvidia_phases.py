@@ -72,9 +72,6 @@ extern "C" int convolve(const Given* g, void* const* data) {
 """
 
 
-KERNELS = [host_kernels(source(dtype)) for dtype in ELEMENTS]
-
-
 class Given(ctypes.Structure):
     """What the harness is given."""
 
@@ -153,8 +150,8 @@ def loaded(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     copy = tmp_path / "copy.so"
     shutil.copy(library, copy)
     loaded = ctypes.CDLL(str(copy))
-    for path in KERNELS:
-        loaded.kernels(path)
+    for dtype in ELEMENTS:
+        loaded.kernels(host_kernels(source(dtype)))
     loaded.gradients(ctypes.c_float(8))
     yield loaded
     loaded.gradients(ctypes.c_float(0))

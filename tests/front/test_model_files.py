@@ -34,7 +34,9 @@ from opinfo.verify.trial_runs import TrialRun
 X, W, Y = 'an "input"', "w\\", "out??/é"
 WEIGHTS = np.random.default_rng(0).standard_normal((8, 16)).astype("float32")
 FRESH = """
-import sys, numpy as np, tvm
+import sys
+sys.modules["torch"] = None  # TVM would import it
+import numpy as np, tvm
 main = tvm.relax.VirtualMachine(tvm.runtime.load_module(sys.argv[1]), tvm.cpu())["main"]
 np.save(sys.argv[2], main(tvm.runtime.tensor(np.load(sys.argv[3]))).numpy())
 """

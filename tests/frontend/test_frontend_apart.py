@@ -133,7 +133,8 @@ def test_modules_in_the_callers_folder_are_not_imported(tmp_path: Path, model: P
 
 
 def test_a_fork_reads_by_a_process_of_its_own(model: Path) -> None:
-    code = f"import os, opinfo\nopinfo.load({str(model)!r})\npid = os.fork()\n" \
+    code = f"import sys; sys.modules['torch'] = None  # TVM would import it\n" \
+        f"import os, opinfo\nopinfo.load({str(model)!r})\npid = os.fork()\n" \
         f"n = len(opinfo.load({str(model)!r}).functions)\n" \
         "pid or os._exit(n)\n" \
         "print(n, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))"  # fmt: skip
@@ -154,6 +155,7 @@ def test_constants_come_back_as_they_were(tmp_path: Path) -> None:
 
 def test_the_process_ends_with_its_owner(model: Path) -> None:
     code = (
+        "import sys; sys.modules['torch'] = None  # TVM would import it\n"
         "import os, opinfo\nfrom opinfo.frontend.process import apart\n"
         f"opinfo.load({str(model)!r})\n"
         "print(apart.shared_reader()._process.pid, flush=True)\nos.kill(os.getpid(), 9)"

@@ -27,7 +27,9 @@ def twice(f):
     return [Proposal("relax.plugin_twice", (0,))] if len(f.params) == 2 else []
 """
 SAVE = """
-import sys, tvm, theirs_code
+import sys
+sys.modules["torch"] = None  # TVM would import it
+import tvm, theirs_code
 from tvm import relax
 x = relax.Var("x", relax.TensorType((4,), "float32"))
 bb = relax.BlockBuilder()

@@ -11,6 +11,7 @@ import tvm
 from tvm import tirx
 from tvm.s_tir import Schedule
 
+from opinfo.analysis.support.copied import copied
 from opinfo.analysis.support.tvm_compat import StmtSimplify, source_of
 
 KINDS = ("permute", "permute", "pack", "pack", "pack_two", "pad", "pad", "levels", "fuse")
@@ -30,7 +31,7 @@ class Moved:
 
 def move(func: Any, rng: random.Random) -> Moved:
     """The function with some of its buffers, and perhaps a block, in random layouts."""
-    copy = tvm.ir.load_json(tvm.ir.save_json(func))
+    copy = copied(func)
     sch = Schedule(tvm.IRModule({"main": copy}))
     moves = []
     places = list(buffers(sch))

@@ -9,7 +9,8 @@ from typing import Any
 import tvm
 from tvm.s_tir import Schedule
 
-from opinfo.analysis.support.tvm_compat import SBlockRealize
+from ..analysis.support.copied import copied
+from ..analysis.support.tvm_compat import SBlockRealize
 
 Step = Callable[[Schedule, Any, random.Random], object]
 
@@ -20,7 +21,7 @@ def reschedule(func: tvm.tirx.PrimFunc, seed: int, steps: int = 4) -> tvm.tirx.P
     It schedules a copy, because a Schedule may modify shared bodies.
     """
     rng = random.Random(seed)
-    copy = tvm.ir.load_json(tvm.ir.save_json(func))
+    copy = copied(func)
     if not isinstance(copy.body, SBlockRealize):
         return copy  # plain loops cannot be scheduled
     root = copy.body.block.name_hint

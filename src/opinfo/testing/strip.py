@@ -15,6 +15,7 @@ from typing import Any
 import tvm
 import tvm_ffi
 from tvm import relax
+from tvm_ffi.serialization import from_json_graph_str
 
 from opinfo.analysis.support.tvm_compat import SBlock, type_key
 
@@ -41,7 +42,7 @@ def strip(func: tvm.tirx.PrimFunc) -> tvm.tirx.PrimFunc:
             node["data"][field] = name
         if node["type"] in EMPTIED:
             node["data"][EMPTIED[node["type"]]] = empty
-    return tvm.ir.load_json(json.dumps(graph))
+    return from_json_graph_str(json.dumps(graph))
 
 
 def strings(func: tvm.tirx.PrimFunc) -> set[str]:

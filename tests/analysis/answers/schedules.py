@@ -14,13 +14,15 @@ import tvm
 from tvm import s_tir, tirx
 from tvm.s_tir import dlight, meta_schedule
 
+from opinfo.analysis.support.copied import copied
+
 Schedule = Any
 FAILS = (RuntimeError, ValueError, IndexError, TypeError, AssertionError)
 
 
 def fresh(func: Any) -> Schedule:
     """A schedule of a copy: a Schedule may change bodies that it shares."""
-    own = tvm.ir.load_json(tvm.ir.save_json(func)).with_attr("global_symbol", "main")
+    own = copied(func).with_attr("global_symbol", "main")
     return s_tir.Schedule(tvm.IRModule({"main": own}))
 
 

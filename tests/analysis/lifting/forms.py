@@ -8,6 +8,8 @@ from typing import Any
 import tvm
 from tvm import relax
 
+from opinfo.analysis.support.copied import copied
+
 from ...common.prim_funcs import lowered
 
 Schedule = Any
@@ -29,7 +31,7 @@ def softmax() -> Any:
 
 def scheduled(func: Any, transform: Callable[[Schedule], None]) -> Any:
     """A transformed copy; the schedule works on its own copy of the body."""
-    own = tvm.ir.load_json(tvm.ir.save_json(func)).with_attr("global_symbol", "main")
+    own = copied(func).with_attr("global_symbol", "main")
     schedule = tvm.s_tir.Schedule(tvm.IRModule({"main": own}))
     transform(schedule)
     return schedule.mod["main"]

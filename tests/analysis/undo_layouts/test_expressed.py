@@ -12,6 +12,7 @@ from tvm.s_tir import Schedule
 
 from opinfo.analysis.answer.analyser import analyser
 from opinfo.analysis.results.op_info import LayoutNormalised, OpInfo
+from opinfo.analysis.support.copied import copied
 from opinfo.layout import plan_layout
 
 from ...layout import nets
@@ -45,7 +46,7 @@ def test_buffers_that_no_attribute_tells_of_are_not_expressed() -> None:
     """Softmax has no layout: its buffers are permuted, and it is along the axis that it was."""
     mod = nets.net(lambda e, r, x: e(nn.softmax(x, 1)), (4, 6, 5))
     (func,) = (f for _, f in mod.functions_items() if isinstance(f, tvm.tirx.PrimFunc))
-    sch = Schedule(tvm.IRModule({"main": tvm.ir.load_json(tvm.ir.save_json(func))}))
+    sch = Schedule(tvm.IRModule({"main": copied(func)}))
     sch.transform_layout("T_softmax_norm", ("write", 0), lambda i, j, k: (k, i, j))
     found = analyser()(sch.mod["main"]).info
     assert isinstance(found, LayoutNormalised)

@@ -20,6 +20,7 @@ from opinfo.analysis import (
     op_infos,
 )
 from opinfo.analysis.annotate import annotate
+from opinfo.analysis.support.copied import copied
 from opinfo.analysis.support.tvm_compat import StmtSimplify
 from opinfo.byoc.prepare.raise_ops import raise_ops
 from opinfo.front.inspection import inspect
@@ -31,7 +32,7 @@ from ...common.prim_funcs import lowered
 def moved(op: Any, shape: tuple[int, ...], place: tuple[str, int], order: Any) -> Any:
     """The PrimFunc of an operator, with one of its buffers in another layout."""
     func = lowered(op, shape)
-    sch = s_tir.Schedule(tvm.IRModule({"main": tvm.ir.load_json(tvm.ir.save_json(func))}))
+    sch = s_tir.Schedule(tvm.IRModule({"main": copied(func)}))
     last = sch.get_child_blocks(sch.get_sblock("root"))[-1]
     sch.transform_layout(last, place, order)
     return StmtSimplify()(sch.mod)["main"]

@@ -11,6 +11,7 @@ import tvm
 from tvm import relax
 
 from opinfo.analysis import LayoutNormalised, Refusal, layout_normalised, op_info, op_infos
+from opinfo.analysis.support.copied import copied
 from opinfo.analysis.support.tvm_compat import StmtSimplify
 
 from ...relaid.check import Wrong, check
@@ -44,7 +45,7 @@ def test_most_operators_are_recovered_after_random_layouts(trials: list[Any]) ->
 
 def moved(op: Operator, maps: dict[int, Map], pad: float | None = None) -> Any:
     """The operator's PrimFunc, parameters by position in other layouts."""
-    func = tvm.ir.load_json(tvm.ir.save_json(lower(op)))
+    func = copied(lower(op))
     sch = tvm.s_tir.Schedule(tvm.IRModule({"main": func}))
     params = sch.mod["main"].params
     for block, place, source in [(b, p, buffer(sch, b, p)) for _, b, p in buffers(sch)]:

@@ -170,9 +170,6 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return stub_library(tmp_path_factory.mktemp("forms") / "forms.so", headers + HARNESS)
 
 
-KERNELS = [host_kernels(source(dtype)) for dtype in ELEMENTS]
-
-
 @pytest.fixture
 def loaded(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The library in memory of its own, which chooses anew."""
@@ -181,8 +178,8 @@ def loaded(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     copy = tmp_path / "copy.so"
     shutil.copy(library, copy)
     loaded = ctypes.CDLL(str(copy))
-    for path in KERNELS:
-        loaded.kernels(path)
+    for dtype in ELEMENTS:
+        loaded.kernels(host_kernels(source(dtype)))
     yield loaded
     loaded.times(*map(ctypes.c_float, (1, 1, 1)), 0, 1)
 

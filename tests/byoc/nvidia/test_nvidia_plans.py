@@ -68,8 +68,6 @@ extern "C" int run(int64_t pixels, int fuses, int without_residual, int captured
   return executed;
 }
 """
-#: The compiled kernels for float32, as a path.
-KERNELS = host_kernels(source("float32"))
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +88,7 @@ def process(library: Path, folder: Path) -> Any:
     copy = folder / f"{len(os.listdir(folder))}.so"
     shutil.copy(library, copy)
     loaded = ctypes.CDLL(str(copy))
-    loaded.kernels(KERNELS)
+    loaded.kernels(host_kernels(source("float32")))
     return loaded
 
 

@@ -11,6 +11,7 @@ import tvm
 from tvm import relax, tirx
 from tvm.tirx.buffer import is_buffer_var
 
+from opinfo.analysis.support.copied import copied
 from opinfo.byoc.prepare.raise_ops import raise_ops
 
 from ...common.prim_funcs import lowered
@@ -24,7 +25,7 @@ Shape = tuple[int, ...]
 def moved(build: Callable[..., Any], shapes: tuple[Shape, ...], orders: dict[int, Shape]) -> Any:
     """A module that calls the op's PrimFunc, the parameters' dimensions in other orders."""
     func = lowered(build, *shapes)
-    sch = tvm.s_tir.Schedule(tvm.IRModule({"main": tvm.ir.load_json(tvm.ir.save_json(func))}))
+    sch = tvm.s_tir.Schedule(tvm.IRModule({"main": copied(func)}))
     params = sch.mod["main"].params
     at = [(block, place, buffer(sch, block, place)) for _, block, place in buffers(sch)]
     for block, place, source in at:
@@ -159,7 +160,7 @@ def test_a_packed_op_stays_with_its_layouts_told() -> None:
         )
 
     func = lowered(OPS.exp, X)
-    sch = tvm.s_tir.Schedule(tvm.IRModule({"main": tvm.ir.load_json(tvm.ir.save_json(func))}))
+    sch = tvm.s_tir.Schedule(tvm.IRModule({"main": copied(func)}))
     packed(sch)
     (kept,) = raise_ops(calling(sch.mod["main"], 1)).kept
     assert "ABCD2b, ABCD" in kept.reason

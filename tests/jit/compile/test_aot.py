@@ -16,9 +16,10 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from opinfo.analysis import Refusal
+from opinfo.analysis.support.copied import copied
 from opinfo.jit.aot.decision_tree import decision
 from opinfo.jit.aot.merge import Bucket, Exact, Ranged, Span, Variant, merge
-from opinfo.jit.dims.symbolic_dims import bind, copied
+from opinfo.jit.dims.symbolic_dims import bind
 from opinfo.jit.padding import Grown, Padded, pad_safe
 from opinfo.jit.schedule import schedule
 

@@ -26,6 +26,7 @@ def test_the_solver_prints_nothing() -> None:
     """HiGHS prints its banner once in a process."""
     program = "BinaryProgram([2.0, 3.0], [(1.0, {0: 1.0, 1: 1.0})])"
     code = (
+        "import sys; sys.modules['torch'] = None  # TVM would import it\n"
         "from opinfo.layout.search.layout_problem import BinaryProgram\n"
         f"from opinfo.layout.search.solve import solve\nprint(solve({program}).chosen)"
     )
