@@ -7,6 +7,7 @@ from typing import Any
 
 import tvm
 
+from ...analysis.support.wording import did_you_mean
 from ..codegen.loading.cuda_device import no_gpu, no_runtime
 
 #: Options of TVM that are not flags for users.
@@ -55,8 +56,10 @@ def _target(fields: Any, target: Any) -> Any:
 def _fields(text: str) -> dict[str, Any]:
     """``llvm -num-cores=2`` as ``{"kind": "llvm", "num-cores": 2}``."""
     kind, *words = shlex.split(text)
-    if kind not in map(str, tvm.target.Target.list_kinds()):
-        raise ValueError(f"target {text!r}: unknown kind {kind}")
+    kinds = sorted(map(str, tvm.target.Target.list_kinds()))
+    if kind not in kinds:
+        near = did_you_mean(kind, kinds) or f"; the kinds are {', '.join(kinds)}"
+        raise ValueError(f"target {text!r}: unknown kind {kind}{near}")
     options = tvm.target.TargetKind.options_from_name(kind)
     types = {str(n): str(type_).lower() for n, type_ in options.items() if str(n) not in HIDDEN}
     fields: dict[str, Any] = {"kind": kind}

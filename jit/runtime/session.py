@@ -17,6 +17,7 @@ from typing import Any
 import tvm
 from tvm import relax
 
+from ...analysis.support.wording import did_you_mean
 from ..kernels.compiler import Compiler
 from ..store.store import KernelStore
 from ..tune.record import Recording
@@ -179,7 +180,8 @@ class Session:
             return function
         if name not in self.functions:
             raise ValueError(f"the model has no function {name}; it has "
-                             f"{', '.join(self.functions)}")  # fmt: skip
+                             f"{', '.join(self.functions)}"
+                             f"{did_you_mean(name, self.functions)}")  # fmt: skip
         machine = functools.partial(_function, self._module, self._device, name)
         created = Function(self._sites, name, machine, self._strict)
         return self._functions.setdefault(name, created)

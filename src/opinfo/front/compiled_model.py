@@ -14,6 +14,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from ..analysis.support.wording import did_you_mean
 from ..byoc.building.build_library import on_gpu
 from ..byoc.calibration.calibrations import InForce
 from ..byoc.codegen.loading.cuda_device import needed_gpu
@@ -85,7 +86,8 @@ class Compiled:
         """
         if function not in self.signatures:
             names = ", ".join(self.signatures)
-            raise ValueError(f"run: unknown function {function}; the model has {names}")
+            near = did_you_mean(function, self.signatures)
+            raise ValueError(f"run: unknown function {function}; the model has {names}{near}")
         if on_gpu(self.target):  # TVM checks arguments on a GPU, all but elements
             self._boundaries[function].check_indices(inputs)
             values = [_on(self._device, x) for x in inputs]
