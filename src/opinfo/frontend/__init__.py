@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -47,7 +48,7 @@ def load(
 
     Raises:
         UserWarning: A branch of the model cannot run with these shapes; it fails when it is taken.
-        TypeError: `shapes` is not a mapping from names to sequences.
+        TypeError: `path` is not a path, or `shapes` not a mapping from names to sequences.
         FrontendError: The file cannot be read, the package for its format is not installed, an
             operator is not supported, or a shape does not fit. The message is one line.
     """
@@ -60,6 +61,8 @@ def read(
     seconds: int | None = None,
 ) -> tvm.IRModule:
     """Load a model like `load`, with a limit in CPU `seconds` that replaces the default."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"load: expected the path of a model, got {path!r}")
     path, requested = Path(path), _requested(shapes or {})
     if path.suffix.lower() not in LOADERS:
         raise FrontendError(f"{path}: {wrong_suffix(path, LOADERS)}")

@@ -34,6 +34,14 @@ AXES = {
     "Flatten": (0, 1), "OneHot": (1, 1), "SplitToSequence": (0, 0),
 }  # fmt: skip
 
+#: Inputs that are vectors, by operator, from the operator set on in which they all are.
+VECTORS = {
+    "Squeeze": ("axes",), "Unsqueeze": ("axes",), "Split": ("split",), "Pad": ("pads", "axes"),
+    "Slice": ("starts", "ends", "axes", "steps"), "Tile": ("repeats",), "Expand": ("shape",),
+    "Reshape": ("shape",), "InstanceNormalization": ("scale", "B"),
+}  # fmt: skip
+FIRST_VECTORS = 6
+
 
 def check_model(model: Any) -> None:
     """Raise `FrontendError` for versions that do not exist and for names that are defined twice."""
@@ -85,7 +93,8 @@ def _once(names: Iterable[str], what: str) -> None:
 
 
 @lru_cache(maxsize=4096)
-def _schema(op: str, opset: int, domain: str) -> Any:
+def schema_of(op: str, opset: int, domain: str) -> Any:
+    """Return the `onnx.defs.OpSchema` of an operator; None if ONNX has none."""
     import onnx
 
     try:
@@ -104,7 +113,7 @@ def check_node(proto: Any, opset: int, domain: str) -> None:
         domain: The domain, empty for ONNX's own operators.
     """
     _once((a.name for a in proto.attribute), "the attribute")
-    schema = _schema(proto.op_type, opset, domain)
+    schema = schema_of(proto.op_type, opset, domain)
     if schema is None:
         return
     for attribute in proto.attribute:
@@ -120,6 +129,15 @@ def check_node(proto: Any, opset: int, domain: str) -> None:
         for name, formal in zip(names, formals, strict=False):
             if what == "input" and not name and formal.option.name == "Single":
                 raise FrontendError(f"its input '{formal.name}' is missing")
+    missing = [k for k, name in enumerate(proto.input) if not name and _is_one_of_many(schema, k)]
+    if missing:  # TVM's converters crash
+        raise FrontendError(f"its input {missing[0]} is missing")
+
+
+def _is_one_of_many(schema: Any, k: int) -> bool:
+    """Return whether input `k` is one of any number of inputs, of which none may be absent."""
+    formals = schema.inputs
+    return bool(formals) and k >= len(formals) - 1 and formals[-1].option.name == "Variadic"
 
 
 def _check_attribute(attribute: Any, schema: Any, op: str) -> None:
@@ -147,7 +165,7 @@ def check_function(nodes: Iterable[Any], inside: int, outside: int) -> None:
     """
     for node in nodes if inside != outside else ():
         if node.domain in STANDARD:
-            first, second = (_schema(node.op_type, opset, "") for opset in (inside, outside))
+            first, second = (schema_of(node.op_type, opset, "") for opset in (inside, outside))
             if (first and first.since_version) != (second and second.since_version):
                 raise FrontendError(
                     f"its operator {node.op_type} differs between the operator sets {inside} of "
@@ -168,6 +186,23 @@ def check_axis(op: str, axis: int | None, rank: Callable[[], int]) -> None:
             f"axis is {axis}, expected {-count - below} to {count + above - 1} for {count} "
             "dimensions"
         )
+
+
+def check_vectors(op: str, opset: int, ranks: Sequence[int | None]) -> None:
+    """Raise `FrontendError` for an operand that is not a vector where ONNX says that it is one.
+
+    Args:
+        op: The operator of ONNX.
+        opset: The version of the operator set.
+        ranks: The number of dimensions of each input; None for absent ones.
+    """
+    names = VECTORS.get(op, ("axes",) if op.startswith("Reduce") else ())
+    if not names or opset < FIRST_VECTORS:
+        return
+    schema = schema_of(op, opset, "")
+    for formal, rank in zip(schema.inputs if schema else (), ranks, strict=False):
+        if formal.name in names and rank not in (1, None):
+            raise FrontendError(f"its input '{formal.name}' has {rank} dimensions, expected 1")
 
 
 def check_sizes(sizes: Sequence[Any], itemsize: int) -> None:

@@ -45,7 +45,16 @@ from ..onnx_graph.values import (
 )
 from ..onnx_operators import CONVERTERS
 from .importer import describe
-from .onnx_scope import check_operands, define, has_elements, known_dims, lookup, node_error
+from .onnx_scope import (
+    check_declared,
+    check_operands,
+    declared_types,
+    define,
+    has_elements,
+    known_dims,
+    lookup,
+    node_error,
+)
 
 #: Limit on the nodes that are converted, copies in unrolled loops and inlined functions included.
 NODES = 50_000
@@ -75,6 +84,8 @@ class GraphImport:
         self._depth = 0
         self._count = 0
         self._calls: list[str] = []
+        #: The types that the graph whose nodes are imported declares, by name.
+        self._declared: dict[str, str] = {}
 
     def function(self, graph: Any, params: Mapping[str, Any]) -> tvm.IRModule:
         """Return a module whose `main` computes the graph of the given parameters."""
@@ -139,19 +150,21 @@ class GraphImport:
             inner[tensor.name] = constant(attributes.array(tensor))
         for sparse in graph.sparse_initializer:
             inner[sparse.values.name] = constant(attributes.dense(sparse))
-        with self._call(f"a graph '{graph.name}'"):
+        with self._call(f"a graph '{graph.name}'", declared_types(graph)):
             for proto in graph.node:
                 self._node(proto, inner, {})
         return [lookup(inner, output.name, "an output") for output in graph.output]
 
     @contextmanager
-    def _call(self, what: str) -> Iterator[None]:
+    def _call(self, what: str, declared: dict[str, str]) -> Iterator[None]:
         if len(self._calls) > DEPTH:
             raise NotConvertible(f"more than {DEPTH} functions, branches and loops in each other")
         self._calls.append(what)
+        outer, self._declared = self._declared, declared
         try:
             yield
         finally:
+            self._declared = outer
             self._calls.pop()
 
     def branches(
@@ -189,6 +202,7 @@ class GraphImport:
             values = self._values(node, proto)
             if len(values) < len(proto.output):
                 raise NotConvertible(f"it has {len(proto.output)} outputs, expected {len(values)}")
+            check_declared(proto.output, values, self._declared)
             define(proto, values, scope)
         except (NodeError, NeedsBranches):
             raise
@@ -270,7 +284,7 @@ class GraphImport:
         try:
             if (node.domain, node.op) in self.functions:
                 check_function(body.node, self.opset, outer)
-            with self._call(name):
+            with self._call(name, {}):
                 for proto in body.node:
                     self._node(proto, inner, bound)
         finally:

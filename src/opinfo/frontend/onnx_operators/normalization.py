@@ -76,6 +76,15 @@ def batch_normalization(node: OnnxNode) -> Any:
     return [relax.op.add(node.emit(result), node.emit(bias)), *running]
 
 
+@converts("InstanceNormalization")
+def instance_normalization(node: OnnxNode) -> Any:
+    """Normalise each channel of each image; TVM would take a scale of any size for all channels."""
+    channels = node.shape(0)[1:2]
+    for k in (1, 2):
+        node.check_shape(k, channels)
+    return convert(node)
+
+
 @converts("MeanVarianceNormalization")
 def mean_variance_normalization(node: OnnxNode) -> Any:
     """Subtract the mean along axes and divide by the deviation."""
