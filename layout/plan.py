@@ -8,6 +8,7 @@ from typing import Any
 
 from tvm import tirx
 
+from ..analysis.support.wording import did_you_mean
 from .apply.materialise import materialise
 from .graph.unused import check_defined
 from .model.layout import Layout
@@ -19,6 +20,9 @@ from .search.constraints import Desired, LayoutRequest, check, full
 from .search.decide import OBJECTIVES, Cost
 from .search.op_specs import OpSpecs
 from .search.replacements import Implementation
+
+#: The modes of `plan_layout`.
+MODES = ("graph", "tir")
 
 
 @dataclass(frozen=True)
@@ -86,8 +90,9 @@ def check_arguments(
     desired: Desired | str | None, mode: str, objective: str | Cost
 ) -> dict[str, LayoutRequest]:
     """The desired layouts by full operator name. Raises ``ValueError`` for wrong arguments."""
-    if mode not in ("graph", "tir"):
-        raise ValueError(f"plan_layout: mode must be 'graph' or 'tir', got {mode!r}")
+    if mode not in MODES:
+        raise ValueError(f"plan_layout: mode must be 'graph' or 'tir', got {mode!r}"
+                         f"{did_you_mean(mode, MODES)}")  # fmt: skip
     _cost(objective)
     return check(desired or {})
 
@@ -124,5 +129,6 @@ def _cost(objective: str | Cost) -> Cost:
         return objective
     if objective not in OBJECTIVES:
         names = ", ".join(OBJECTIVES)
-        raise ValueError(f"plan_layout: objective must be one of {names}, got {objective!r}")
+        raise ValueError(f"plan_layout: objective must be one of {names}, got {objective!r}"
+                         f"{did_you_mean(objective, OBJECTIVES)}")  # fmt: skip
     return OBJECTIVES[objective]

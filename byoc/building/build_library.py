@@ -93,10 +93,12 @@ def copy_library(library: Path, path: Path) -> None:
     """Copy a library to a path, where it appears complete or not at all.
 
     Raises:
-        OSError: The folder does not exist, or cannot be written.
+        OSError: The folder does not exist, or cannot be written; or the path is a folder.
     """
     if not path.parent.is_dir():
         raise FileNotFoundError(f"{path} cannot be written: folder {path.parent} does not exist")
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} cannot be written: it is a folder, expected a file")
     with replacing(path) as part:
         shutil.copyfile(library, part)
         part.chmod(0o755)

@@ -117,6 +117,8 @@ class Session:
 
     Raises:
         ValueError: The library already has a session in this process, or does not load.
+        FileNotFoundError: The library does not exist.
+        TypeError: An argument has another type.
     """
 
     def __init__(self, library: Any, *, budget: Budget | None = None,
@@ -126,7 +128,10 @@ class Session:
                                   ("compiler", compiler, Compiler)):  # fmt: skip
             if value is not None and not isinstance(value, kind):
                 raise TypeError(f"Session: {name}: expected a {kind.__name__}, got {value!r}")
-        path = Path(getattr(library, "library", library))
+        file_name = getattr(library, "library", library)
+        if not isinstance(file_name, (str, os.PathLike)):
+            raise TypeError(f"Session: expected a library or its path, got {library!r:.80}")
+        path = Path(file_name)
         if not path.is_file():
             raise FileNotFoundError(f"Session: {path}: no such library")
         status = path.stat()
