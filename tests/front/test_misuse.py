@@ -138,8 +138,8 @@ def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
         (lambda: opinfo.plan(Product, mode=ANYTHING("grap")), ValueError, "did you mean 'graph'"),
         (lambda: opinfo.plan(Product, objective="byte"), ValueError, "did you mean 'bytes'"),
         (lambda: opinfo.plan(Product, {"matmull": ["NC"]}), ValueError, "did you mean 'matmul'"),
-        (lambda: opinfo.load(ANYTHING(None)), TypeError, "load: expected the path of a model, got None"),
-        (lambda: opinfo.load(ANYTHING(b"m.onnx")), TypeError, "load: expected the path of a model, got b'm"),
+        (lambda: opinfo.load(ANYTHING(None)), TypeError, "the path of a model, got None"),
+        (lambda: opinfo.load(ANYTHING(b"m.onnx")), TypeError, "path of a model, got b'm"),
         (lambda: opinfo.Session(3), TypeError, "Session: expected a library or its path, got 3"),
     ],
 )  # fmt: skip

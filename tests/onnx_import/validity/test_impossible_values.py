@@ -64,6 +64,11 @@ def test_an_absent_input_among_many() -> None:
          "auto_pad is 'SAME', expected NOTSET or SAME_UPPER or SAME_LOWER or VALID"),
         ("LRN", {"size": -1}, "size is -1, expected numbers from 1"),
         ("DepthToSpace", {"blocksize": 2, "mode": "RCD"}, "mode is 'RCD', expected DCR or CRD"),
+        ("MaxPool", {"kernel_shape": [2, 2], "pads": [2, 0, 0, 0]},
+         "a padding of 2 has room for a window of 2, expected less"),
+        ("AveragePool", {"kernel_shape": [2, 2], "pads": [0, 0, 0, 3]},
+         "a padding of 3 has room for a window of 2, expected less"),
+        ("MeanVarianceNormalization", {"axes": [6]}, "axes are [6], expected -4 to 3"),
         ("LpPool", {"p": 0, "kernel_shape": [2, 2]}, "p is 0, expected numbers from 1"),
     ],
 )  # fmt: skip
@@ -84,7 +89,8 @@ def test_attributes(op: str, attrs: dict[str, Any], reason: str) -> None:
         ("InstanceNormalization", {}, [floats(1), floats(4)],
          "input 1 has the shape (1), expected (4)"),
         ("Squeeze", {}, [np.array([[0]])], "its input 'axes' has 2 dimensions, expected 1"),
-        ("ReduceSum", {}, [np.array(1)], "its input 'axes' has 0 dimensions, expected 1"),
+        ("Slice", {}, [np.array([[0]]), np.array([2])],
+         "its input 'starts' has 2 dimensions, expected 1"),
     ],
 )  # fmt: skip
 def test_operands(op: str, attrs: dict[str, Any], weights: list[Any], reason: str) -> None:
@@ -142,6 +148,61 @@ def test_bytes_of_a_weight(change: Any, reason: str) -> None:
     with pytest.raises(FrontendError) as caught:
         from_model(proto, {})
     assert str(caught.value) == f"model: the tensor 'w' {reason}"
+
+
+def test_a_condition_without_a_branch() -> None:
+    branch = helper.make_graph([helper.make_node("Abs", ["x"], ["r"])], "b", [],
+                               [helper.make_empty_tensor_value_info("r")])  # fmt: skip
+    proto = model([node("If", "c", then_branch=branch)], {**X, "c": ((), "bool")})
+    assert refused(proto) == "its attribute 'else_branch' is missing"
+
+
+def test_a_domain_that_is_not_imported() -> None:
+    bad = node("Gelu", "x")
+    bad.domain = "com.microsoft"
+    proto = model([bad], X)
+    from_model(proto, {})
+    del proto.opset_import[1:]
+    assert refused(proto) == "the model imports no operator set of domain 'com.microsoft'"
+
+
+def test_a_call_of_a_function_without_an_input_that_its_body_needs() -> None:
+    body = helper.make_function("here", "f", ["a", "b"], ["c"], [node("Add", "a", "b", out="c")],
+                                [helper.make_opsetid("", 17)])  # fmt: skip
+    call = helper.make_node("f", ["x"], ["y"], domain="here")
+    proto = model([call], X, functions=[body])
+    if "here" not in {entry.domain for entry in proto.opset_import}:
+        proto.opset_import.append(helper.make_opsetid("here", 1))
+    assert refused(proto) == "its input 'B' is missing"
+
+
+def test_nodes_of_functions_are_judged_with_the_attributes_of_the_call() -> None:
+    """ONNX's definition of this loss passes `reduction` on to one of five scores and labels."""
+    inputs = {"x": ((4, 5), "float32"), "labels": ((3,), "int64")}
+    proto = model([node("SoftmaxCrossEntropyLoss", "x", "labels")], inputs)
+    with pytest.raises(FrontendError, match=r"\(NegativeLogLikelihoodLoss\): .* value mismatch"):
+        from_model(proto, {})
+    from_model(model(proto.graph.node, {**inputs, "labels": ((4,), "int64")}), {})
+
+
+def test_a_weight_of_other_sizes_than_its_input() -> None:
+    proto = model([node("Exp", "x")], X, weights={"x": floats(5, 7)})
+    with pytest.raises(
+        FrontendError, match=r"^model: the weight 'x' has the sizes \[5, 7\], which"
+    ):
+        from_model(proto, {})
+    from_model(model([node("Exp", "x")], {"x": ((5, "n"), "float32")},
+                     weights={"x": floats(5, 7)}), {})  # fmt: skip
+
+
+def test_complex_numbers() -> None:
+    """TVM has no type for them, and its own message names nothing."""
+    weight = np.array([1j], "complex64")
+    proto = model([node("Identity", "w")], X, weights={"w": weight})
+    with pytest.raises(FrontendError, match=r"the tensor 'w' holds complex numbers, expected real"):
+        from_model(proto, {})
+    with pytest.raises(FrontendError, match=r"input 'x': TVM has no type complex64, expected real"):
+        from_model(model([node("Identity", "x")], {"x": ((2,), "complex64")}), {})
 
 
 def test_elements_of_less_than_a_byte_share_their_bytes() -> None:

@@ -77,13 +77,29 @@ def check_graph(graph: Any) -> None:
     _once((value.name for value in graph.input), "the input")
     weights: dict[str, Any] = {}
     types = {v.name: v.type.tensor_type.elem_type for v in graph.input}
+    shapes = {v.name: v.type.tensor_type.shape for v in graph.input
+              if v.type.tensor_type.HasField("shape")}  # fmt: skip
     for tensor in graph.initializer:
+        if tensor.name in shapes and not _fits(tensor.dims, shapes[tensor.name].dim):
+            name = shortened(tensor.name, 80)
+            raise FrontendError(
+                f"the weight '{name}' has the sizes {list(tensor.dims)}, which the input '{name}' "
+                "does not have"
+            )
         if types.get(tensor.name, 0) not in (0, tensor.data_type):
             name = shortened(tensor.name, 80)
             raise FrontendError(f"the weight '{name}' has another type than the input '{name}'")
         if weights.setdefault(tensor.name, tensor) != tensor:
             _once([tensor.name] * 2, "the weight")
     _once([*weights, *(s.values.name for s in graph.sparse_initializer)], "the weight")
+
+
+def _fits(sizes: Sequence[int], dims: Sequence[Any]) -> bool:
+    """Return whether sizes are those that an input declares; 0 or less stands for any."""
+    return len(sizes) == len(dims) and all(
+        dim.dim_value in (size, 0) or dim.dim_value < 0
+        for size, dim in zip(sizes, dims, strict=True)
+    )
 
 
 def _once(names: Iterable[str], what: str) -> None:
@@ -118,6 +134,10 @@ def check_node(proto: Any, opset: int, domain: str) -> None:
         return
     for attribute in proto.attribute:
         _check_attribute(attribute, schema, proto.op_type)
+    given = {a.name for a in proto.attribute}
+    for name, formal in schema.attributes.items():
+        if formal.required and name not in given:
+            raise FrontendError(f"its attribute '{name}' is missing")
     for names, low, high, formals, what in (
         (proto.input, schema.min_input, schema.max_input, schema.inputs, "input"),
         (proto.output, schema.min_output, schema.max_output, schema.outputs, "output"),
@@ -201,7 +221,7 @@ def check_vectors(op: str, opset: int, ranks: Sequence[int | None]) -> None:
         return
     schema = schema_of(op, opset, "")
     for formal, rank in zip(schema.inputs if schema else (), ranks, strict=False):
-        if formal.name in names and rank not in (1, None):
+        if formal.name in names and rank not in (0, 1, None):  # a number stands for a vector of one
             raise FrontendError(f"its input '{formal.name}' has {rank} dimensions, expected 1")
 
 

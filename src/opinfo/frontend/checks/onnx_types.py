@@ -18,12 +18,13 @@ LISTED = 4
 
 
 class _Input(NamedTuple):
-    """A formal input: its name, type parameter (empty if each may have its own) and types."""
+    """A formal input; the type parameter is empty where each input may have a type of its own."""
 
     name: str
     parameter: str
     types: frozenset[str]
     is_last_of_many: bool
+    is_required: bool
 
 
 def check_types(op: str, opset: int, domain: str, dtypes: Sequence[str | None]) -> None:
@@ -33,11 +34,14 @@ def check_types(op: str, opset: int, domain: str, dtypes: Sequence[str | None]) 
         op: The operator.
         opset: The version of the operator set.
         domain: The domain, empty for ONNX's own operators.
-        dtypes: The dtype of each input; None for an absent one, or one that is not a tensor.
+        dtypes: The dtype of each input; None for one that is not a tensor, empty for one that is
+            absent, as those of a call of a function may be.
     """
     bound: dict[str, tuple[str, str]] = {}
     for formal, dtype in zip(_each(_inputs(op, opset, domain)), dtypes, strict=False):
-        if dtype is None:
+        if not dtype:
+            if dtype is not None and formal.is_required:
+                raise FrontendError(f"its input '{formal.name}' is missing")
             continue
         own = _name(dtype)
         if formal.types and f"tensor({own})" not in formal.types:
@@ -66,7 +70,8 @@ def _inputs(op: str, opset: int, domain: str) -> tuple[_Input, ...]:
     schema = schema_of(op, opset, domain)
     return tuple(
         _Input(formal.name, formal.type_str if formal.is_homogeneous else "",
-               frozenset(formal.types), formal.option.name == "Variadic")
+               frozenset(formal.types), formal.option.name == "Variadic",
+               formal.option.name == "Single")
         for formal in (schema.inputs if schema is not None else ())
     )  # fmt: skip
 

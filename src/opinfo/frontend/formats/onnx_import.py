@@ -84,6 +84,8 @@ class GraphImport:
         self._depth = 0
         self._count = 0
         self._calls: list[str] = []
+        #: How many functions, which import operator sets of their own, are being inlined.
+        self._functions = 0
         #: The types that the graph whose nodes are imported declares, by name.
         self._declared: dict[str, str] = {}
 
@@ -218,6 +220,8 @@ class GraphImport:
         opset = self.opsets.get(domain, 1) if domain else self.opset
         if not domain and not self.opsets.keys() & set(STANDARD):
             raise NotConvertible("the model imports no operator set of domain ''")
+        if domain and not self._functions and domain not in self.opsets:
+            raise NotConvertible(f"the model imports no operator set of domain '{domain}'")
         if (domain, proto.op_type) not in self.functions:
             check_node(proto, opset, domain)
         inputs = [lookup(scope, name, "its input") if name else None for name in proto.input]
@@ -226,7 +230,8 @@ class GraphImport:
         if not domain:
             check_operands(node)
             judged = proto.op_type not in TOLERATED
-            if judged and (reason := why_illegal(proto, scope, opset)):
+            plain = attributes.without_references(proto, node.attrs)
+            if judged and (reason := why_illegal(plain, scope, opset)):
                 raise NotConvertible(reason)
         return node
 
@@ -281,6 +286,7 @@ class GraphImport:
             inner.setdefault(absent, None)
         bound = {**functions.defaults(body), **node.attrs}
         outer, self.opset = self.opset, functions.opset(body, self.opset)
+        self._functions += 1
         try:
             if (node.domain, node.op) in self.functions:
                 check_function(body.node, self.opset, outer)
@@ -288,6 +294,7 @@ class GraphImport:
                 for proto in body.node:
                     self._node(proto, inner, bound)
         finally:
+            self._functions -= 1
             self.opset = outer
         wanted = zip(body.output, node.outputs, strict=False)
         return [lookup(inner, output, "an output") if name else None for output, name in wanted]

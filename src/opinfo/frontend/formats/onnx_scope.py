@@ -57,6 +57,8 @@ def check_operands(node: OnnxNode) -> None:
 
 
 def _dtype(value: Any) -> str | None:
+    if value is None:
+        return ""
     return value.dtype if isinstance(value, TensorValue) else None
 
 

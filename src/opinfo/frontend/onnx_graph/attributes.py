@@ -32,6 +32,8 @@ def array(tensor: Any) -> np.ndarray[Any, Any]:
         raise NotConvertible(f"the tensor '{name}' holds strings, expected numbers")
     if uses_external_data(tensor):  # `onnx` would look for it in the current folder
         raise NotConvertible(f"the tensor '{name}' is in another file, expected it in the model")
+    if tensor.data_type in (TensorProto.COMPLEX64, TensorProto.COMPLEX128):
+        raise NotConvertible(f"the tensor '{name}' holds complex numbers, expected real ones")
     if any(size < 0 for size in tensor.dims):  # numpy would compute it
         raise NotConvertible(f"the tensor '{name}' has sizes {tuple(tensor.dims)[:8]}")
     if reason := _wrong_bytes(tensor):
@@ -100,7 +102,13 @@ def without_references(proto: Any, attrs: Mapping[str, Any]) -> Any:
         return proto
     from onnx import helper
 
-    return helper.make_node(proto.op_type, list(proto.input), list(proto.output), **attrs)
+    known = {name: value for name, value in attrs.items() if not _is_empty(value)}
+    return helper.make_node(proto.op_type, list(proto.input), list(proto.output), **known)
+
+
+def _is_empty(value: Any) -> bool:
+    """Return whether an attribute is a list of no elements, whose type `onnx` cannot tell."""
+    return isinstance(value, (list, tuple)) and not value
 
 
 def dtype_name(data_type: int) -> str:
@@ -108,9 +116,14 @@ def dtype_name(data_type: int) -> str:
     from onnx import helper
 
     try:
-        return str(np.dtype(helper.tensor_dtype_to_np_dtype(data_type)).name)
+        dtype = np.dtype(helper.tensor_dtype_to_np_dtype(data_type))
     except KeyError:
         raise NotConvertible(f"{data_type} is not an element type of ONNX") from None
+    if dtype.kind == "c":
+        raise NotConvertible(
+            f"TVM has no type {dtype.name}, expected real and imaginary parts as a last axis of two"
+        )
+    return str(dtype.name)
 
 
 def for_elements(node: OnnxNode) -> dict[str, Any]:

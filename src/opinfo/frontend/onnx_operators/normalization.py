@@ -89,7 +89,10 @@ def instance_normalization(node: OnnxNode) -> Any:
 def mean_variance_normalization(node: OnnxNode) -> Any:
     """Subtract the mean along axes and divide by the deviation."""
     data, rank = node.tensor(0), node.rank(0)
-    axes = sorted({int(axis) % rank for axis in node.attr("axes", (0, 2, 3))})
+    given = [int(axis) for axis in node.attr("axes", (0, 2, 3))]
+    if any(not -rank <= axis < rank for axis in given):
+        node.refuse(f"axes are {given}, expected -{rank} to {rank - 1}")
+    axes = sorted({axis % rank for axis in given})
     mean = node.emit(relax.op.mean(data, axes, keepdims=True))
     deviation = relax.op.sqrt(_variance(node, data, mean, axes))
     divisor = node.emit(relax.op.add(deviation, relax.const(1e-9, node.dtype(0))))
