@@ -31,6 +31,8 @@ CHOICES: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("GridSample", "padding_mode"): ("zeros", "border", "reflection"),
     ("Pad", "mode"): ("constant", "reflect", "edge", "wrap"),
 }  # fmt: skip
+#: The types of ONNX in which norms are computed: float, float16, double and bfloat16.
+STASHES = (1, 10, 11, 16)
 #: The least value of a number, or of each of several.
 LEAST: Mapping[tuple[str, str], int] = {
     ("Conv", "group"): 1, ("ConvInteger", "group"): 1, ("ConvTranspose", "group"): 1,
@@ -46,6 +48,8 @@ def check_values(op: str, attrs: Mapping[str, Any]) -> None:
     for name, value in attrs.items():
         if name in FLAGS and isinstance(value, int) and value not in (0, 1):
             raise FrontendError(f"{name} is {value}, expected 0 or 1")
+        if name == "stash_type" and value not in STASHES:
+            raise FrontendError(f"{name} is {value}, expected one of {STASHES}")
         choices = CHOICES.get((op, name))
         if choices and isinstance(value, bytes) and value.decode(errors="replace") not in choices:
             text = shortened(value.decode(errors="replace"), 80)

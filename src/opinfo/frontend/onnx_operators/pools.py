@@ -9,6 +9,7 @@ from tvm import relax
 
 from ..onnx_graph.converter_table import converts
 from ..onnx_graph.onnx_node import OnnxNode, dims_of
+from ..onnx_graph.tvm_converters import convert
 from ..onnx_graph.values import Dim
 from .convolution import LAYOUTS, Window, prepadded, window
 from .shaping.slices_and_pads import padded
@@ -122,6 +123,13 @@ def _pool(node: OnnxNode, name: str, data: Any, what: Window, include: bool) -> 
     op = getattr(relax.op.nn, f"{name}{rank}d")
     return op(data, what.kernel, what.strides, what.padding, what.dilations, False, include,
               LAYOUTS[rank][0])  # fmt: skip
+
+
+@converts("MaxUnpool")
+def max_unpool(node: OnnxNode) -> Any:
+    """Put each maximum back to its place; TVM reads as many places as there are maxima."""
+    node.check_shape(1, node.shape(0))
+    return convert(node)
 
 
 @converts("GlobalAveragePool")
