@@ -92,6 +92,8 @@ def test_attributes(op: str, attrs: dict[str, Any], reason: str) -> None:
          "stash_type is 7, expected one of (1, 10, 11, 16)"),
         ("MaxUnpool", {"kernel_shape": [2, 2]}, [np.zeros((1, 4, 4), int)],
          "input 1 has the shape (1, 4, 4), expected (1, 4, 4, 4)"),
+        ("ReverseSequence", {}, [np.array([1, 1, 1, 5])],
+         "a sequence has the length 5, expected 0 to 1"),
         ("Squeeze", {}, [np.array([[0]])], "its input 'axes' has 2 dimensions, expected 1"),
         ("Slice", {}, [np.array([[0]]), np.array([2])],
          "its input 'starts' has 2 dimensions, expected 1"),

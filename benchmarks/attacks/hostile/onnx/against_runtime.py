@@ -1,8 +1,6 @@
 """Change one thing in each of ONNX's operator tests; compare with ONNX Runtime.
 
-    python -m benchmarks.hostile.onnx.against_runtime [--each 10] [--seed 0] [--only Conv]
-
-Prints models that ONNX Runtime refuses, or cannot run, and that opinfo imports; and errors that
+`python -m benchmarks.hostile --against-runtime 10 [--seed 0] [--only Conv]` prints models that ONNX Runtime refuses, or cannot run, and that opinfo imports; and errors that
 have more than a line, or that name neither a node nor a tensor. ONNX Runtime refuses some legal
 models too, so each line is for a person to judge. A crash of either one ends the command: the last
 line on standard error is the model.
@@ -10,7 +8,6 @@ line on standard error is the model.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import random
@@ -35,26 +32,21 @@ LEFT_OUT = {"Constant", "ImageDecoder", "StringSplit", "StringNormalizer", "Stri
 PLACES = re.compile(r"node '|the node of '|the tensor '|the weight '|input '|output '|operator set")
 
 
-def main() -> None:
-    """Run and print; the last line counts the outcomes."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--each", type=int, default=10, help="changes of each operator test")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", default="", help="an operator")
-    options = parser.parse_args()
+def compare(each: int, seed: int, only: str = "") -> None:
+    """Compare `each` changes of each operator test, and print; `only` is an operator."""
     counts: Counter[str] = Counter()
-    for model, inputs in tests(options.only):
+    for model, inputs in tests(only):
         base, feeds = with_weights(model, inputs)
         if _runtime(base, feeds) or _import(base):
             continue
         op, changed = base.graph.node[0].op_type, list(changes(base, feeds))
-        rng = random.Random(f"{options.seed} {op}")
-        for what, other, own in rng.sample(changed, min(options.each, len(changed))):
+        rng = random.Random(f"{seed} {op}")
+        for what, other, own in rng.sample(changed, min(each, len(changed))):
             print(f"{op}: {what}", file=sys.stderr, flush=True)
             verdict, text = judged(other, own)
             counts[verdict] += 1
             if text:
-                print(f"{verdict:12} {op:20} {what[:50]:50} {text[:300]}", flush=True)
+                print(f"{verdict:14} {op:20} {what[:50]:50} {text[:300]}", flush=True)
     print(", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items())))
 
 
@@ -110,7 +102,3 @@ def _import(model: Any) -> str:
     except FrontendError as error:
         return str(error)
     return ""
-
-
-if __name__ == "__main__":
-    main()

@@ -26,7 +26,7 @@ CHOICES: Mapping[tuple[str, str], tuple[str, ...]] = {
                                           "AveragePool", "LpPool", "MaxPool")},
     **{(op, "reduction"): _LOSS for op in ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")},
     ("BitShift", "direction"): ("LEFT", "RIGHT"),
-    ("DepthToSpace", "mode"): ("DCR", "CRD"),
+    ("DepthToSpace", "mode"): ("DCR", "CRD"), ("SpaceToDepth", "mode"): ("DCR", "CRD"),
     ("GridSample", "mode"): ("linear", "nearest", "cubic", "bilinear", "bicubic"),
     ("GridSample", "padding_mode"): ("zeros", "border", "reflection"),
     ("Pad", "mode"): ("constant", "reflect", "edge", "wrap"),
