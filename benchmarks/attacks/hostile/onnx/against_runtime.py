@@ -1,9 +1,10 @@
 """Change one thing in each of ONNX's operator tests; compare with ONNX Runtime.
 
-`python -m benchmarks.hostile --against-runtime 10 [--seed 0] [--only Conv]` prints models that ONNX Runtime refuses, or cannot run, and that opinfo imports; and errors that
-have more than a line, or that name neither a node nor a tensor. ONNX Runtime refuses some legal
-models too, so each line is for a person to judge. A crash of either one ends the command: the last
-line on standard error is the model.
+`python -m benchmarks.hostile --against-runtime 10 [--seed 0] [--only Conv]` prints models that ONNX
+Runtime refuses, or cannot run, and that opinfo imports; and errors that have more than a line, or
+that name neither a node nor a tensor. ONNX Runtime refuses some legal models too, so each line is
+for a person to judge. A crash of either one ends the command: the last line on standard error is
+the model.
 """
 
 from __future__ import annotations
