@@ -11,6 +11,7 @@ import tvm
 from tvm import relax
 from tvm.support import cc
 
+from ..analysis.support.wording import did_you_mean
 from ..layout.graph.unused import check_defined
 from ..layout.report.plan_report import PlanReport
 from ..layout.rewrite.func_proofs import FuncProofs
@@ -169,9 +170,10 @@ def compile_module(
 
 
 def _check(mod: Any, backends: Sequence[Backend], priority: Mapping[str, int] | None) -> None:
-    unknown = set(priority or {}) - {"tvm", *(b.name for b in backends)}
-    if unknown:
-        raise ValueError(f"priority: {', '.join(sorted(unknown))} is not a requested backend")
+    names = {"tvm", *(b.name for b in backends)}
+    if unknown := sorted(set(priority or {}) - names):
+        raise ValueError(f"priority: {', '.join(unknown)} is not a requested backend"
+                         f"{did_you_mean(unknown[0], names)}")  # fmt: skip
     check_defined(mod, "compile_module")
     if cc.get_cc() is None:
         raise FileNotFoundError("compile_module: no C++ compiler on PATH: install g++ or "

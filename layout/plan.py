@@ -9,6 +9,7 @@ from typing import Any
 from tvm import tirx
 
 from ..analysis.support.garbage import rare_collections
+from ..analysis.support.wording import did_you_mean
 from .apply.materialise import materialise
 from .graph.not_lowered import warn_if_not_lowered
 from .graph.unused import check_defined
@@ -21,6 +22,9 @@ from .search.constraints import Desired, LayoutRequest, check, full
 from .search.decide import OBJECTIVES, Cost
 from .search.op_specs import OpSpecs
 from .search.replacements import Implementation
+
+#: The modes of `plan_layout`.
+MODES = ("graph", "tir")
 
 
 @dataclass(frozen=True)
@@ -91,8 +95,9 @@ def check_arguments(
     desired: Desired | str | None, mode: str, objective: str | Cost
 ) -> dict[str, LayoutRequest]:
     """The desired layouts by full operator name. Raises ``ValueError`` for wrong arguments."""
-    if mode not in ("graph", "tir"):
-        raise ValueError(f"plan_layout: mode must be 'graph' or 'tir', got {mode!r}")
+    if mode not in MODES:
+        raise ValueError(f"plan_layout: mode must be 'graph' or 'tir', got {mode!r}"
+                         f"{did_you_mean(mode, MODES)}")  # fmt: skip
     _cost(objective)
     return check(desired or {})
 
@@ -129,5 +134,6 @@ def _cost(objective: str | Cost) -> Cost:
         return objective
     if objective not in OBJECTIVES:
         names = ", ".join(OBJECTIVES)
-        raise ValueError(f"plan_layout: objective must be one of {names}, got {objective!r}")
+        raise ValueError(f"plan_layout: objective must be one of {names}, got {objective!r}"
+                         f"{did_you_mean(objective, OBJECTIVES)}")  # fmt: skip
     return OBJECTIVES[objective]

@@ -7,7 +7,6 @@ when the generation changes.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import functools
 import pkgutil
 import sys
@@ -24,6 +23,7 @@ from tvm.ir import Op
 from ..proposal.call_op import NotBuilt, constructor
 from ..support import plugins
 from ..support.warn import warn
+from ..support.wording import did_you_mean
 
 if TYPE_CHECKING:
     from ..lifting.effects.tensor_expression import TensorExpression
@@ -119,7 +119,7 @@ def unregister(name: str) -> None:
     """
     load_all()
     if name not in _registered:
-        raise ValueError(f"unknown recogniser {name!r}{_suggestion(name, _registered)}")
+        raise ValueError(f"unknown recogniser {name!r}{did_you_mean(name, _registered)}")
     _replace({k: r for k, r in _registered.items() if k != name})
 
 
@@ -293,7 +293,7 @@ def _check_operators(name: str, ops: Sequence[str]) -> None:
     for op in ops:
         why = not_an_operator(op)
         if why:
-            suggestion = _suggestion(op, [str(n) for n in Op.list_op_names()])
+            suggestion = did_you_mean(op, Op.list_op_names())
             raise ValueError(
                 f"recogniser {name!r}: ops: {why}{suggestion}; a recogniser names an operator of "
                 "TVM's registry: register a new one first, see the guide 'Add an operator'"
@@ -311,8 +311,3 @@ def not_an_operator(name: str) -> str:
         return str(error)
     composed = any(name in r.ops for r in _registered.values() if r.built_in)  # relax.nn.relu6
     return "" if composed or name in Op.list_op_names() else f"TVM has no operator {name}"
-
-
-def _suggestion(name: str, names: Any) -> str:
-    close = difflib.get_close_matches(name, names, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""

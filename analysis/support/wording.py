@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 def plural(count: int, noun: str) -> str:
     """Return a number with its noun.
@@ -16,6 +19,18 @@ def _many(noun: str) -> str:
     if noun.endswith("y") and noun[-2] not in "aeiou":
         return f"{noun[:-1]}ies"
     return f"{noun}es" if noun.endswith(("s", "x", "ch", "sh")) else f"{noun}s"
+
+
+def did_you_mean(name: object, names: Iterable[object], most: int = 1) -> str:
+    """Return the end of an error about an unknown name: which known ones are spelled like it.
+
+    >>> did_you_mean("onedn", ["blas", "onednn"]), did_you_mean("x", ["blas", "onednn"])
+    ("; did you mean 'onednn'?", '')
+    """
+    known = list(dict.fromkeys(map(str, names)))
+    lower = {text.lower(): text for text in reversed(known)}
+    near = difflib.get_close_matches(str(name).lower(), list(lower), most)
+    return f"; did you mean {' or '.join(repr(lower[text]) for text in near)}?" if near else ""
 
 
 def faster(before: float, after: float) -> str:

@@ -11,6 +11,7 @@ from importlib.metadata import version
 from ...analysis.support import plugins
 from ...analysis.support.plugins import Plugin, PluginError
 from ...analysis.support.warn import warn
+from ...analysis.support.wording import did_you_mean
 from ..patterns.failure import ForeignError, foreign
 from .backend import Backend, Code
 from .region import Region
@@ -70,9 +71,10 @@ def find(name: str) -> Backend:
         return _REGISTRY[name]
     entry_points = entries(name)
     if not entry_points:
-        names = ", ".join(sorted({*_REGISTRY, *BUILT_IN, *(p.name for p in outside())}))
+        names = sorted({*_REGISTRY, *BUILT_IN, *(p.name for p in outside())})
         off = "" if plugins.enabled() else f"; {plugins.VARIABLE} switches plug-ins off"
-        raise ValueError(f"unknown backend {name!r}; known: {names}{off}")
+        raise ValueError(f"unknown backend {name!r}; known: {', '.join(names)}{off}"
+                         f"{did_you_mean(name, names)}")  # fmt: skip
     try:
         return register(loaded(entry_points))
     except PluginError as error:

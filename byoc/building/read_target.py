@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import shlex
 from typing import Any
 
 import tvm
+from tvm.target import codegen
 
+from ...analysis.support.wording import did_you_mean
 from ..codegen.loading.cuda_device import no_gpu, no_runtime
 
 #: Options of TVM that are not flags for users.
@@ -34,26 +35,27 @@ def compile_target(target: Any) -> Any:
     """TVM's target to compile for; its architecture must be known.
 
     Raises:
-        ValueError: As `read_target` does, or nothing says which architecture a GPU has, or LLVM
-            does not know the CPU.
+        ValueError: As `read_target` does; or nothing says which architecture a GPU has, or LLVM
+            does not know the CPU, in whose place TVM would take a generic one.
     """
     parsed = read_target(target)
-    if parsed.kind.name == "llvm" and (cpu := parsed.attrs.get("mcpu")):
-        _check_cpu(str(cpu), parsed.attrs.get("mtriple"), target)
+    _check_cpu(parsed, target)
     if parsed.kind.name == "cuda" and parsed.attrs.get("arch") == UNKNOWN and (reason := no_gpu()):
         raise ValueError(f"target {target!r}: name the GPU's architecture, as -arch=sm_90 does, or "
                          f"the GPU, as nvidia/nvidia-h100 does: {reason}")  # fmt: skip
     return parsed
 
 
-def _check_cpu(cpu: str, triple: Any, target: Any) -> None:
-    """Raises ``ValueError`` for a CPU that TVM would replace by a generic one."""
-    plain = tvm.target.Target({"kind": "llvm", **({"mtriple": str(triple)} if triple else {})})
-    known = list(map(str, tvm.target.codegen.llvm_get_cpu_archlist(plain)))
-    if known and cpu not in known:
-        close = difflib.get_close_matches(cpu, known)
-        advice = f"did you mean {' or '.join(close)}?" if close else f"it has {', '.join(known)}"
-        raise ValueError(f"target {target!r}: LLVM has no CPU {cpu}; {advice}")
+def _check_cpu(parsed: Any, target: Any) -> None:
+    """Raise ``ValueError`` for a CPU that LLVM does not know; of other systems, TVM asks nobody."""
+    name = parsed.attrs.get("mcpu")
+    if parsed.kind.name != "llvm" or not name or parsed.attrs.get("mtriple"):
+        return
+    if codegen.llvm_is_valid_cpu(name, codegen.llvm_get_system_triple()):
+        return
+    hint = did_you_mean(name, codegen.llvm_get_cpu_archlist(tvm.target.Target("llvm")))
+    here = "; without a target, opinfo compiles for this CPU" if name == "native" else ""
+    raise ValueError(f"target {target!r}: LLVM does not know the CPU {name}{hint or here}")
 
 
 def _target(fields: Any, target: Any) -> Any:
@@ -63,14 +65,21 @@ def _target(fields: Any, target: Any) -> Any:
         return tvm.target.Target(fields)
     except ValueError as error:
         reason = str(error).split(" Target creation from ")[0].rstrip(". ")
-        raise ValueError(f"target {target!r}: {reason}") from error
+        kind = fields if isinstance(fields, str) else dict(fields).get("kind", "")
+        near = "" if kind in _kinds() else did_you_mean(kind, _kinds())
+        raise ValueError(f"target {target!r}: {reason}{near}") from error
+
+
+def _kinds() -> list[str]:
+    return sorted(map(str, tvm.target.Target.list_kinds()))
 
 
 def _fields(text: str) -> dict[str, Any]:
     """``llvm -num-cores=2`` as ``{"kind": "llvm", "num-cores": 2}``."""
     kind, *words = shlex.split(text)
-    if kind not in map(str, tvm.target.Target.list_kinds()):
-        raise ValueError(f"target {text!r}: unknown kind {kind}")
+    if kind not in _kinds():
+        near = did_you_mean(kind, _kinds()) or f"; the kinds are {', '.join(_kinds())}"
+        raise ValueError(f"target {text!r}: unknown kind {kind}{near}")
     options = tvm.target.TargetKind.options_from_name(kind)
     types = {str(n): str(type_).lower() for n, type_ in options.items() if str(n) not in HIDDEN}
     fields: dict[str, Any] = {"kind": kind}

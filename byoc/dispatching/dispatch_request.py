@@ -9,6 +9,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...analysis.support.progress import stage
+from ...analysis.support.wording import did_you_mean
 from ...layout.rewrite.func_proofs import FuncProofs
 from ...layout.search.constraints import Desired
 from ..backend.backend import Backend
@@ -87,9 +88,9 @@ def read_request(mod: Any, backends: Sequence[str | Backend], options: Options) 
     named = list({b.name: guarded(priced(b, model), failures)
                   for b in resolve_backends(backends)}.values())  # fmt: skip
     classes = {b.name: priority.get(b.name, 3) for b in named}
-    unknown = set(priority) - {*classes, "tvm"}
-    if unknown:
-        raise ValueError(f"priority: {', '.join(sorted(unknown))} is not a requested backend")
+    if unknown := sorted(set(priority) - {*classes, "tvm"}):
+        raise ValueError(f"priority: {', '.join(unknown)} is not a requested backend"
+                         f"{did_you_mean(unknown[0], {*classes, 'tvm'})}")  # fmt: skip
     lowered = read(mod, "dispatch", options.proofs)
     forced = forced_ops(lowered.ops, lowered.infos, force, named)
     needed = {f.backend for f in forced.values()}

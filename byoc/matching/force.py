@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...analysis.results.op_info import OpInfo
+from ...analysis.support.wording import did_you_mean
 from ...layout.graph.relax_graph import Op
 from ...layout.search.constraints import full
 from ..backend.backend import Backend
@@ -44,10 +45,12 @@ def forced_ops(
     for name, place in force.items():
         backend, _, pattern = place.partition(".")
         if backend not in {*by_name, "tvm"}:
-            raise ValueError(f"force: {backend} is not a requested backend")
-        if pattern and (backend == "tvm" or
-                        pattern not in by_name[backend].pattern_names):  # fmt: skip
-            raise ValueError(f"force: {backend} has no pattern {pattern}")
+            near = did_you_mean(backend, {*by_name, "tvm"})
+            raise ValueError(f"force: {backend} is not a requested backend{near}")
+        patterns = by_name[backend].pattern_names if backend in by_name else ()
+        if pattern and pattern not in patterns:
+            near = did_you_mean(pattern, patterns)
+            raise ValueError(f"force: {backend} has no pattern {pattern}{near}")
         operator = full(name, "force")
         matching = [op for op in ops if _name(infos[op].operator) == operator]
         if not matching:

@@ -39,7 +39,7 @@ def check_names(names: Iterable[str], what: str) -> None:
         if name in answered:
             continue
         similar = _similar(name, {*answered, *(n for n in operators() if n.startswith("relax."))})
-        hint = f"; did you mean {' or '.join(similar)}?" if similar else ""
+        hint = f"; did you mean {' or '.join(map(repr, similar))}?" if similar else ""
         raise ValueError(f"{what}: unknown operator {name!r}{hint}")
 
 

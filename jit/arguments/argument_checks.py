@@ -187,8 +187,11 @@ class _TensorAcceptor(Acceptor):
             return self.copied(arg, arg.ctypes.data, bool(arg.flags.c_contiguous))
         if tensor.__dlpack_device__()[0] != self.device:
             raise self.wrong(f"is on {tensor.device}", f"must be on {self.param.device}")
-        if tensor.data_ptr() % ALIGNMENT or not tensor.is_contiguous():
-            return self.copied(tensor, tensor.data_ptr(), tensor.is_contiguous())
+        address = tensor.data_ptr()
+        if not address:  # such as a tensor of torch that stands for one without data
+            raise self.wrong("has no data", f"must be {self.param}")
+        if address % ALIGNMENT or not tensor.is_contiguous():
+            return self.copied(tensor, address, tensor.is_contiguous())
         if self.fixed and tensor is arg:
             self.last_accepted = tensor
         return tensor
@@ -200,8 +203,9 @@ class _TensorAcceptor(Acceptor):
         try:
             return tvm_ffi.from_dlpack(arg)
         except Exception as error:  # a DLPack producer may raise anything
+            reason = str(error).partition("\n")[0] or type(error).__name__
             raise self.wrong(
-                f"cannot be imported as a tensor: {error}", f"must be {self.param}"
+                f"cannot be imported as a tensor: {reason}", f"must be {self.param}"
             ) from error
 
     def empty(self, array: Any) -> Any:

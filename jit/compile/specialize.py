@@ -15,6 +15,7 @@ from ...analysis import Refusal, op_infos
 from ...analysis.support.copied import copied
 from ...analysis.support.exports import renamed_parameter
 from ...analysis.support.progress import stage
+from ...analysis.support.wording import did_you_mean
 from ...byoc.backend.backend import Code
 from ...byoc.building.read_target import read_target
 from ...byoc.codegen.partition import attached
@@ -112,7 +113,8 @@ def specialize_shapes(
     named = {g.name_hint for g, f in mod.functions.items() if isinstance(f, tirx.PrimFunc)}
     if strange := sorted(settings.by_function.keys() - named):
         raise ValueError(f"by_function: unknown PrimFunc {', '.join(strange)}; known: "
-                         f"{', '.join(sorted(named))}")  # fmt: skip
+                         f"{', '.join(sorted(named))}"
+                         f"{did_you_mean(strange[0], named)}")  # fmt: skip
     target = read_target(target)
     sites = call_sites(mod)
     outcomes: dict[str, SpecializedFunction] = {}

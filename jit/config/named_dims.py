@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from tvm import relax
 
+from ...analysis.support.wording import did_you_mean
 from ..arguments.signature import Signature, variable_names
 from ..dims.symbolic_dims import variables
 from .strategy import Aot, Config, Strategy, strategy
@@ -101,5 +102,6 @@ def _renamed(settings: Mapping[str, T], places: Mapping[str, str]) -> dict[str, 
             listing = ", ".join(stand.get(n, n) for n in dict.fromkeys(places.values()))
             raise ValueError(
                 f"unknown dimension {name}; the dimensions of the model: {listing or 'none'}"
+                f"{did_you_mean(name, stand)}"
             )
     return {places[name]: value for name, value in settings.items()}

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 import tvm
 
 from ...analysis.results.op_info import PatternKind
+from ...analysis.support.wording import did_you_mean
 from ..arguments.boundary import END, Range, checked_integer
 
 
@@ -203,7 +204,8 @@ def strategy(value: Strategy | str) -> Strategy:
         return value
     if isinstance(value, str) and value in NAMED:
         return NAMED[value]
-    raise ValueError(f"expected a strategy or one of {', '.join(NAMED)}, got {value!r}")
+    raise ValueError(f"expected a strategy or one of {', '.join(NAMED)}, got {value!r}"
+                     f"{did_you_mean(value, NAMED)}")  # fmt: skip
 
 
 def checked_config(value: Config | Strategy | str) -> Config:
@@ -221,7 +223,8 @@ def checked_config(value: Config | Strategy | str) -> Config:
     for name in config.by_op:
         if name not in op_names:
             raise ValueError(f"by_op: {name} is neither an operator, such as relax.matmul, nor a "
-                             f"pattern kind: {', '.join(get_args(PatternKind))}")  # fmt: skip
+                             f"pattern kind: {', '.join(get_args(PatternKind))}"
+                             f"{did_you_mean(name, sorted(op_names))}")  # fmt: skip
     return config
 
 

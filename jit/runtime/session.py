@@ -17,6 +17,7 @@ from typing import Any
 import tvm
 from tvm import relax
 
+from ...analysis.support.wording import did_you_mean
 from ..kernels.compiler import Compiler
 from ..store.store import KernelStore
 from ..tune.record import Recording
@@ -116,6 +117,8 @@ class Session:
 
     Raises:
         ValueError: The library already has a session in this process, or does not load.
+        FileNotFoundError: The library does not exist.
+        TypeError: An argument has another type.
     """
 
     def __init__(self, library: Any, *, budget: Budget | None = None,
@@ -125,7 +128,10 @@ class Session:
                                   ("compiler", compiler, Compiler)):  # fmt: skip
             if value is not None and not isinstance(value, kind):
                 raise TypeError(f"Session: {name}: expected a {kind.__name__}, got {value!r}")
-        path = Path(getattr(library, "library", library))
+        file_name = getattr(library, "library", library)
+        if not isinstance(file_name, (str, os.PathLike)):
+            raise TypeError(f"Session: expected a library or its path, got {library!r:.80}")
+        path = Path(file_name)
         if not path.is_file():
             raise FileNotFoundError(f"Session: {path}: no such library")
         status = path.stat()
@@ -179,7 +185,8 @@ class Session:
             return function
         if name not in self.functions:
             raise ValueError(f"the model has no function {name}; it has "
-                             f"{', '.join(self.functions)}")  # fmt: skip
+                             f"{', '.join(self.functions)}"
+                             f"{did_you_mean(name, self.functions)}")  # fmt: skip
         machine = functools.partial(_function, self._module, self._device, name)
         created = Function(self._sites, name, machine, self._strict)
         return self._functions.setdefault(name, created)

@@ -20,6 +20,7 @@ from tvm import tirx
 from ...analysis import Refusal
 from ...analysis.blocks.tir import loop, seq, values
 from ...analysis.lifting.tir.node import NodeDict, items, substitute
+from ...analysis.support.wording import did_you_mean
 from ..dims.span import Span
 from ..dims.symbolic_dims import Unbound, symbols
 from ..dims.symbolic_dims import name as called
@@ -75,7 +76,8 @@ def _check(func: Any, spans: Mapping[str, Span]) -> None:
     names = {s.name for s in symbols(func)} if spans else set()
     if unknown := sorted(spans.keys() - names):
         raise ValueError(f"schedule: unknown dimension {', '.join(unknown)}; the dimensions of "
-                         f"{called(func)}: {', '.join(sorted(names)) or 'none'}")  # fmt: skip
+                         f"{called(func)}: {', '.join(sorted(names)) or 'none'}"
+                         f"{did_you_mean(unknown[0], names)}")  # fmt: skip
 
 
 def _sizes(func: Any, spans: Mapping[str, Span]) -> SymbolicSizes:

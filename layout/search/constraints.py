@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any
 from ...analysis.answer.recovered import Recovered
 from ...analysis.recognise import recognisers
 from ...analysis.results.op_info import OpInfo
+from ...analysis.support.wording import did_you_mean
 from ...analysis.terms.term import TensorVar
 from ..alternatives.layout_constraint import LayoutConstraint
 from ..model.digit import Digit
@@ -78,9 +78,8 @@ def full(name: str, argument: str) -> str:
         if full_name in recovered or full_name in Op.list_op_names():
             return full_name
     known = {n.rpartition(".")[2] for n in (*recovered, *map(str, Op.list_op_names()))}
-    close = difflib.get_close_matches(name.rpartition(".")[2].lower(), sorted(known))
-    suggestion = f"; did you mean {' or '.join(sorted(close))}?" if close else ""
-    raise ValueError(f"{argument}: unknown Relax operator {name!r}{suggestion}")
+    near = did_you_mean(name.rpartition(".")[2], sorted(known), 3)
+    raise ValueError(f"{argument}: unknown Relax operator {name!r}{near}")
 
 
 def constraint_on(

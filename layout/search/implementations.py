@@ -15,6 +15,7 @@ from typing import Any
 
 from ...analysis.blocks.block_terms import Opaque
 from ...analysis.blocks.blocks import stages
+from ...analysis.support.wording import did_you_mean
 from ..model.buffer_bytes import SYMBOLIC
 
 
@@ -57,7 +58,8 @@ def named_implementation(name: str) -> NamedImplementation:
     """The implementation with a name. Raises ``ValueError`` if the name is unknown."""
     if name not in IMPLEMENTATIONS:
         names = ", ".join(IMPLEMENTATIONS)
-        raise ValueError(f"requested layouts: unknown implementation {name!r}; known: {names}")
+        raise ValueError(f"requested layouts: unknown implementation {name!r}; known: {names}"
+                         f"{did_you_mean(name, IMPLEMENTATIONS)}")  # fmt: skip
     return IMPLEMENTATIONS[name]
 
 

@@ -189,3 +189,9 @@ def test_plan_refuses_wants_in_one_line(
     assert got.returncode == 2 and got.stdout == ""
     assert got.stderr.startswith("opinfo: ") and got.stderr.count("\n") == 1
     assert told in got.stderr
+
+
+@pytest.mark.parametrize("command", ["inspect", "compile", "tune"])
+def test_the_usage_names_the_argument_as_errors_do(opinfo: Opinfo, command: str) -> None:
+    usage = next(line for line in opinfo(command, "--help").stdout.splitlines() if "Usage" in line)
+    assert usage.split()[-1] == ("RECORD" if command == "tune" else "MODEL")

@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+#: Characters of the file's name in that of the temporary one, which must not be too long.
+SHOWN = 32
+
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
@@ -15,7 +18,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
     A process that has the old file mapped keeps its content.
     """
-    number, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    number, name = tempfile.mkstemp(prefix=f".{path.name[:SHOWN]}-", dir=path.parent)
     os.close(number)
     part = Path(name)
     try:

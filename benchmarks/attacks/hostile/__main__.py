@@ -2,6 +2,8 @@
 
     python -m benchmarks.hostile [--cases 1200] [--seed 0] [--only .json] [--page [FILE]]
 
+    python -m benchmarks.hostile --against-runtime 10 [--seed 0] [--only Conv]
+
 Each file must give an answer, or one line on standard error and exit status 2. Prints every other
 outcome and a table of the formats, and exits with 1 if there was one.
 """
@@ -25,6 +27,7 @@ from opinfo.byoc.process.line_process import LineProcess, ProcessDied
 from .formats import archives, graphs, libraries, scripts
 from .formats.case import Case
 from .onnx import bombs, changed_fields
+from .onnx.against_runtime import compare
 
 MARK = "<!-- written by `python -m benchmarks.hostile --page` -->"
 #: Share of all cases by suffix.
@@ -51,9 +54,14 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=1200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="a suffix: .py, .json, .onnx, .pt2, .so, .entry")
+    parser.add_argument("--against-runtime", type=int, metavar="EACH",
+                        help="compare so many changes of each operator test of ONNX with ONNX "
+                        "Runtime instead; --only is an operator")  # fmt: skip
     parser.add_argument("--all", action="store_true", help="print every verdict")
     add_page_option(parser, "hostile.md")
     options = parser.parse_args()
+    if options.against_runtime:
+        return compare(options.against_runtime, options.seed, options.only)
     start = time.monotonic()
     counts = inspected(options.cases, options.seed, options.only, options.all)
     text = table(counts)

@@ -27,6 +27,8 @@ SECONDS = 1800.0
 LINKING = ("-Wl,-z,now", "-Wl,--build-id=none") if sys.platform.startswith("linux") else ()
 #: Lets exported C++ functions report their arguments, see `byoc.codegen.loading.arity`.
 TELLING = "-DTVM_FFI_DLL_EXPORT_INCLUDE_METADATA=1"
+#: Bytes that must fit on a disk for a failure to be that of the compiler.
+PROBE = 1 << 20
 OPTIONS = ("-O2", TELLING, *LINKING)
 
 
@@ -131,10 +133,25 @@ def _write(
         ) from None
     if status < 0:
         raise CompilerError(f"{compiler} was killed by {signal_name(-status)}", broken=True)
+    if (status or not os.path.exists(output)) and (reason := _why_unwritable(output)):
+        raise CompilerError(f"{Path(output).parent}: {reason}", stage, broken=True)
     if status:
         raise CompilerError(first_error(text) or f"{compiler} ended with status {status}", stage)
     if not os.path.exists(output):
         raise CompilerError(f"{compiler} succeeded but wrote no file", broken=True)
+
+
+def _why_unwritable(output: str) -> str:
+    """Return why no file can be written beside one, such as a full disk; empty if one can be.
+
+    A compiler reads what could be written of its source, and complains of that.
+    """
+    try:
+        with tempfile.TemporaryFile(dir=Path(output).parent) as file:
+            file.write(bytes(PROBE))
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
 
 
 def _run(command: Sequence[str], live: list[subprocess.Popen[bytes]] | None) -> tuple[int, str]:

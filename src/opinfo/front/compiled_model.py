@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import ml_dtypes  # noqa: F401  (numpy knows bfloat16)
 import numpy as np
 import tvm
 from tvm import relax
 
+from ..analysis.support.wording import did_you_mean
 from ..byoc.building.build_library import on_gpu
 from ..byoc.calibration.calibrations import InForce
 from ..byoc.codegen.loading.cuda_device import needed_gpu
@@ -83,9 +84,10 @@ class Compiled:
             NoGpu: The model is for a GPU, and none is visible.
             ValueError: The model has no such function, or the inputs do not fit its parameters.
         """
-        if function not in self.signatures:
+        if not isinstance(function, str) or function not in self.signatures:
             names = ", ".join(self.signatures)
-            raise ValueError(f"run: unknown function {function}; the model has {names}")
+            near = did_you_mean(function, self.signatures)
+            raise ValueError(f"run: unknown function {function}; the model has {names}{near}")
         if on_gpu(self.target):  # TVM checks arguments on a GPU, all but elements
             self._boundaries[function].check_indices(inputs)
             values = [_on(self._device, x) for x in inputs]
@@ -178,6 +180,10 @@ class Compiled:
     @cached_property
     def _boundaries(self) -> dict[str, Boundary]:
         return {name: Boundary(signature) for name, signature in self.signatures.items()}
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a compiled model cannot be pickled or copied: write it by `export`, and "
+                        "load the file where it is needed")  # fmt: skip
 
     def __repr__(self) -> str:
         return f"Compiled({', '.join(self.signatures)}; {describe(self.target)})"

@@ -92,6 +92,8 @@ def compile(
         ValueError: An argument is invalid or contradicts another; or the model has numbers of
             float8, and the target is a CPU.
         FileNotFoundError: No C++ compiler is installed.
+        RuntimeError: The C++ compiler fails, or what it made cannot be loaded.
+        OSError: Temporary files cannot be written.
         NoGpu: Costs are to be measured on a GPU of this machine, and none is visible.
     """
     mod = as_module(model, "compile")

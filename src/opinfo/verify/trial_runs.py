@@ -34,6 +34,7 @@ from ..byoc.process.folder import Folder
 from ..byoc.process.patience import Patience
 from ..byoc.process.spawn import spawn
 from ..byoc.process.without_torch import command
+from .emptied import emptied
 from .short_parts import seconds_of
 
 Array = np.ndarray[Any, Any]
@@ -245,11 +246,13 @@ def _called(main: Any, values: Sequence[Any], outputs: Path) -> Call | None:
     """Call a function once and write its outputs; return a further call, None if that fails.
 
     The outputs live as long as that call: if their memory went to the outputs of the next library,
-    one that writes nothing there would seem right.
+    one that writes nothing there would seem right. Their content is not needed after this.
     """
     try:
         tensors = {str(k): x for k, x in enumerate(flat(main(*values)))}
         tvm.runtime.save_param_dict_to_file(tensors, str(outputs))
+        for tensor in tensors.values():
+            emptied(tensor, values)
     except Exception as error:  # of any library in it
         print(error, file=sys.stderr)
         return None

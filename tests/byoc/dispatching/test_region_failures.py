@@ -243,8 +243,8 @@ def test_a_condition_that_is_true_holds() -> None:
 
 
 @pytest.mark.parametrize(("name", "reason"), [
-    ("relax.nn.con2d", "unknown operator 'relax.nn.con2d'; did you mean relax.nn.conv2d or"),
-    ("conv2d", "unknown operator 'conv2d'; did you mean relax.nn.conv2d?"),
+    ("relax.nn.con2d", "unknown operator 'relax.nn.con2d'; did you mean 'relax.nn.conv2d' or"),
+    ("conv2d", "unknown operator 'conv2d'; did you mean 'relax.nn.conv2d'?"),
     ("relax.nn.attn", "unknown operator 'relax.nn.attn'"),
 ])  # fmt: skip
 def test_a_misspelt_operator_is_refused_where_it_is_written(name: str, reason: str) -> None:

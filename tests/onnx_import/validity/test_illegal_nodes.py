@@ -55,7 +55,7 @@ def test_windows(op: str, attrs: dict[str, Any], reason: str) -> None:
     ("op", "attrs", "weights", "reason"),
     [
         ("Transpose", {"perm": [-1, 0]}, [], "perm"),
-        ("Not", {}, [], "unsupported type"),
+        ("Not", {}, [], "its input 'X' has the type float, expected bool"),
         ("Slice", {}, [[0, 0], [2, 1], [0, 0]], "more than once"),
         ("Pad", {}, [[-9, 0, 0, 0]], "contradict"),
         ("Gather", {}, [[2]], "the index 2 is outside of an axis of size 2"),

@@ -132,12 +132,16 @@ def refusing(model: Path) -> Iterator[None]:
 
         raise UserError(one_line(error)) from error
     except Exception as error:  # TVM and its code generators may raise anything
+        from ...byoc.codegen.compilers.toolchain import CompilerError
         from ...byoc.codegen.loading.cuda_device import NoGpu
+        from ...byoc.codegen.loading.load_checked import LoadError
         from ...byoc.measure.measured import MeasureError
         from ...frontend.checks.error import is_ours, one_line
 
         if isinstance(error, (NoGpu, MeasureError)):
             raise UserError(one_line(error)) from error
+        if isinstance(error, (CompilerError, LoadError)):
+            raise UserError(f"{model}: its library cannot be built: {one_line(error)}") from error
         if is_ours(error):
             raise
         raise UserError(f"{model}: {one_line(error)}") from error

@@ -23,6 +23,10 @@ silent: ContextVar[bool] = ContextVar("silent", default=False)
 class Command(TyperCommand):
     """A command; its help shows no type for options without a value."""
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the pieces of the usage line; some versions of typer write ``{MODEL}``."""
+        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
+
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters, for the parser and for the help."""
         return _without_types(super().get_params(ctx))

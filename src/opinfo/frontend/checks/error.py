@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import traceback
 from pathlib import Path
 
@@ -29,12 +30,26 @@ VAGUE = (LookupError, AttributeError, AssertionError, ArithmeticError, NameError
 PACKAGE = str(Path(os.path.abspath(__file__)).parents[2])
 
 
+#: How TVM prints an operator, and a number, in its own messages.
+_OPERATOR = re.compile(r'ir\.Op\(span=None.*?name="([^"]*)".*?support_level=-?\d+\)')
+_NUMBER = re.compile(r"T\.u?int(?:32|64)\((-?\d+)\)")
+
+
+def plain(text: str) -> str:
+    """Return a message of TVM with the names of operators, and with plain numbers.
+
+    >>> plain('In ir.Op(span=None, name="relax.add", support_level=10), a size of T.int64(4)')
+    'In relax.add, a size of 4'
+    """
+    return _NUMBER.sub(r"\1", _OPERATOR.sub(r"\1", text))
+
+
 def one_line(error: BaseException, limit: int = 300) -> str:
     """Return the first meaningful line of an error, truncated to `limit` characters.
 
     The type of the error precedes a vague text.
     """
-    lines = [line.strip() for line in str(error).splitlines()]
+    lines = [line.strip() for line in plain(str(error)).splitlines()]
     said = next((line for line in lines if line and not line.startswith(("---", "^"))), "")
     text = shortened(said, limit)
     vague = isinstance(error, VAGUE) or (isinstance(error, TypeError) and not is_ours(error))

@@ -8,6 +8,7 @@ from typing import TypeAlias
 import tvm
 from tvm import relax
 
+from ...analysis.support.wording import did_you_mean
 from .error import FrontendError
 
 #: The largest extent, and its digits.
@@ -58,7 +59,8 @@ def check_shapes(
     for name, shape in requested.items():
         if name not in inputs:
             names = ", ".join(inputs) or "none"
-            raise FrontendError(f"unknown input '{name}'; the model's inputs are: {names}")
+            near = did_you_mean(name, inputs)
+            raise FrontendError(f"unknown input '{name}'; the model's inputs are: {names}{near}")
         dims = inputs[name]
         if dims is None:
             continue

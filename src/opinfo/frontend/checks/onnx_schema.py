@@ -34,6 +34,14 @@ AXES = {
     "Flatten": (0, 1), "OneHot": (1, 1), "SplitToSequence": (0, 0),
 }  # fmt: skip
 
+#: Inputs that are vectors, by operator, from the operator set on in which they all are.
+VECTORS = {
+    "Squeeze": ("axes",), "Unsqueeze": ("axes",), "Split": ("split",), "Pad": ("pads", "axes"),
+    "Slice": ("starts", "ends", "axes", "steps"), "Tile": ("repeats",), "Expand": ("shape",),
+    "Reshape": ("shape",), "InstanceNormalization": ("scale", "B"),
+}  # fmt: skip
+FIRST_VECTORS = 6
+
 
 def check_model(model: Any) -> None:
     """Raise `FrontendError` for versions that do not exist and for names that are defined twice."""
@@ -69,13 +77,29 @@ def check_graph(graph: Any) -> None:
     _once((value.name for value in graph.input), "the input")
     weights: dict[str, Any] = {}
     types = {v.name: v.type.tensor_type.elem_type for v in graph.input}
+    shapes = {v.name: v.type.tensor_type.shape for v in graph.input
+              if v.type.tensor_type.HasField("shape")}  # fmt: skip
     for tensor in graph.initializer:
+        if tensor.name in shapes and not _fits(tensor.dims, shapes[tensor.name].dim):
+            name = shortened(tensor.name, 80)
+            raise FrontendError(
+                f"the weight '{name}' has the sizes {list(tensor.dims)}, which the input '{name}' "
+                "does not have"
+            )
         if types.get(tensor.name, 0) not in (0, tensor.data_type):
             name = shortened(tensor.name, 80)
             raise FrontendError(f"the weight '{name}' has another type than the input '{name}'")
         if weights.setdefault(tensor.name, tensor) != tensor:
             _once([tensor.name] * 2, "the weight")
     _once([*weights, *(s.values.name for s in graph.sparse_initializer)], "the weight")
+
+
+def _fits(sizes: Sequence[int], dims: Sequence[Any]) -> bool:
+    """Return whether sizes are those that an input declares; 0 or less stands for any."""
+    return len(sizes) == len(dims) and all(
+        dim.dim_value in (size, 0) or dim.dim_value < 0
+        for size, dim in zip(sizes, dims, strict=True)
+    )
 
 
 def _once(names: Iterable[str], what: str) -> None:
@@ -85,7 +109,8 @@ def _once(names: Iterable[str], what: str) -> None:
 
 
 @lru_cache(maxsize=4096)
-def _schema(op: str, opset: int, domain: str) -> Any:
+def schema_of(op: str, opset: int, domain: str) -> Any:
+    """Return the `onnx.defs.OpSchema` of an operator; None if ONNX has none."""
     import onnx
 
     try:
@@ -104,11 +129,15 @@ def check_node(proto: Any, opset: int, domain: str) -> None:
         domain: The domain, empty for ONNX's own operators.
     """
     _once((a.name for a in proto.attribute), "the attribute")
-    schema = _schema(proto.op_type, opset, domain)
+    schema = schema_of(proto.op_type, opset, domain)
     if schema is None:
         return
     for attribute in proto.attribute:
         _check_attribute(attribute, schema, proto.op_type)
+    given = {a.name for a in proto.attribute}
+    for name, formal in schema.attributes.items():
+        if formal.required and name not in given:
+            raise FrontendError(f"its attribute '{name}' is missing")
     for names, low, high, formals, what in (
         (proto.input, schema.min_input, schema.max_input, schema.inputs, "input"),
         (proto.output, schema.min_output, schema.max_output, schema.outputs, "output"),
@@ -120,6 +149,15 @@ def check_node(proto: Any, opset: int, domain: str) -> None:
         for name, formal in zip(names, formals, strict=False):
             if what == "input" and not name and formal.option.name == "Single":
                 raise FrontendError(f"its input '{formal.name}' is missing")
+    missing = [k for k, name in enumerate(proto.input) if not name and _is_one_of_many(schema, k)]
+    if missing:  # TVM's converters crash
+        raise FrontendError(f"its input {missing[0]} is missing")
+
+
+def _is_one_of_many(schema: Any, k: int) -> bool:
+    """Return whether input `k` is one of any number of inputs, of which none may be absent."""
+    formals = schema.inputs
+    return bool(formals) and k >= len(formals) - 1 and formals[-1].option.name == "Variadic"
 
 
 def _check_attribute(attribute: Any, schema: Any, op: str) -> None:
@@ -147,7 +185,7 @@ def check_function(nodes: Iterable[Any], inside: int, outside: int) -> None:
     """
     for node in nodes if inside != outside else ():
         if node.domain in STANDARD:
-            first, second = (_schema(node.op_type, opset, "") for opset in (inside, outside))
+            first, second = (schema_of(node.op_type, opset, "") for opset in (inside, outside))
             if (first and first.since_version) != (second and second.since_version):
                 raise FrontendError(
                     f"its operator {node.op_type} differs between the operator sets {inside} of "
@@ -168,6 +206,23 @@ def check_axis(op: str, axis: int | None, rank: Callable[[], int]) -> None:
             f"axis is {axis}, expected {-count - below} to {count + above - 1} for {count} "
             "dimensions"
         )
+
+
+def check_vectors(op: str, opset: int, ranks: Sequence[int | None]) -> None:
+    """Raise `FrontendError` for an operand that is not a vector where ONNX says that it is one.
+
+    Args:
+        op: The operator of ONNX.
+        opset: The version of the operator set.
+        ranks: The number of dimensions of each input; None for absent ones.
+    """
+    names = VECTORS.get(op, ("axes",) if op.startswith("Reduce") else ())
+    if not names or opset < FIRST_VECTORS:
+        return
+    schema = schema_of(op, opset, "")
+    for formal, rank in zip(schema.inputs if schema else (), ranks, strict=False):
+        if formal.name in names and rank not in (0, 1, None):  # a number stands for a vector of one
+            raise FrontendError(f"its input '{formal.name}' has {rank} dimensions, expected 1")
 
 
 def check_sizes(sizes: Sequence[Any], itemsize: int) -> None:

@@ -45,7 +45,16 @@ from ..onnx_graph.values import (
 )
 from ..onnx_operators import CONVERTERS
 from .importer import describe
-from .onnx_scope import check_operands, define, has_elements, known_dims, lookup, node_error
+from .onnx_scope import (
+    check_declared,
+    check_operands,
+    declared_types,
+    define,
+    has_elements,
+    known_dims,
+    lookup,
+    node_error,
+)
 
 #: Limit on the nodes that are converted, copies in unrolled loops and inlined functions included.
 NODES = 50_000
@@ -75,6 +84,10 @@ class GraphImport:
         self._depth = 0
         self._count = 0
         self._calls: list[str] = []
+        #: How many functions, which import operator sets of their own, are being inlined.
+        self._functions = 0
+        #: The types that the graph whose nodes are imported declares, by name.
+        self._declared: dict[str, str] = {}
 
     def function(self, graph: Any, params: Mapping[str, Any]) -> tvm.IRModule:
         """Return a module whose `main` computes the graph of the given parameters."""
@@ -139,19 +152,21 @@ class GraphImport:
             inner[tensor.name] = constant(attributes.array(tensor))
         for sparse in graph.sparse_initializer:
             inner[sparse.values.name] = constant(attributes.dense(sparse))
-        with self._call(f"a graph '{graph.name}'"):
+        with self._call(f"a graph '{graph.name}'", declared_types(graph)):
             for proto in graph.node:
                 self._node(proto, inner, {})
         return [lookup(inner, output.name, "an output") for output in graph.output]
 
     @contextmanager
-    def _call(self, what: str) -> Iterator[None]:
+    def _call(self, what: str, declared: dict[str, str]) -> Iterator[None]:
         if len(self._calls) > DEPTH:
             raise NotConvertible(f"more than {DEPTH} functions, branches and loops in each other")
         self._calls.append(what)
+        outer, self._declared = self._declared, declared
         try:
             yield
         finally:
+            self._declared = outer
             self._calls.pop()
 
     def branches(
@@ -189,6 +204,7 @@ class GraphImport:
             values = self._values(node, proto)
             if len(values) < len(proto.output):
                 raise NotConvertible(f"it has {len(proto.output)} outputs, expected {len(values)}")
+            check_declared(proto.output, values, self._declared)
             define(proto, values, scope)
         except (NodeError, NeedsBranches):
             raise
@@ -204,6 +220,8 @@ class GraphImport:
         opset = self.opsets.get(domain, 1) if domain else self.opset
         if not domain and not self.opsets.keys() & set(STANDARD):
             raise NotConvertible("the model imports no operator set of domain ''")
+        if domain and not self._functions and domain not in self.opsets:
+            raise NotConvertible(f"the model imports no operator set of domain '{domain}'")
         if (domain, proto.op_type) not in self.functions:
             check_node(proto, opset, domain)
         inputs = [lookup(scope, name, "its input") if name else None for name in proto.input]
@@ -212,7 +230,8 @@ class GraphImport:
         if not domain:
             check_operands(node)
             judged = proto.op_type not in TOLERATED
-            if judged and (reason := why_illegal(proto, scope, opset)):
+            plain = attributes.without_references(proto, node.attrs)
+            if judged and (reason := why_illegal(plain, scope, opset)):
                 raise NotConvertible(reason)
         return node
 
@@ -267,13 +286,15 @@ class GraphImport:
             inner.setdefault(absent, None)
         bound = {**functions.defaults(body), **node.attrs}
         outer, self.opset = self.opset, functions.opset(body, self.opset)
+        self._functions += 1
         try:
             if (node.domain, node.op) in self.functions:
                 check_function(body.node, self.opset, outer)
-            with self._call(name):
+            with self._call(name, {}):
                 for proto in body.node:
                     self._node(proto, inner, bound)
         finally:
+            self._functions -= 1
             self.opset = outer
         wanted = zip(body.output, node.outputs, strict=False)
         return [lookup(inner, output, "an output") if name else None for output, name in wanted]

@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..checks.error import FrontendError, one_line
-from ..checks.onnx_schema import check_axis, check_growth
+from ..checks.error import FrontendError, one_line, shortened
+from ..checks.onnx_schema import check_axis, check_growth, check_vectors
+from ..checks.onnx_types import check_types
+from ..checks.onnx_values import check_values
+from ..onnx_graph.attributes import dtype_name
 from ..onnx_graph.legality import why_illegal
 from ..onnx_graph.onnx_node import OnnxNode, dims_of
 from ..onnx_graph.values import NodeError, NotConvertible, TensorValue
@@ -42,9 +45,49 @@ def define(proto: Any, values: Sequence[Any], scope: Any) -> None:
 
 
 def check_operands(node: OnnxNode) -> None:
-    """Raise `FrontendError` for an axis outside the input, and for sizes that overflow."""
+    """Raise `FrontendError` for types and attributes that the operator does not have.
+
+    Also for an axis outside the input, and for sizes that overflow.
+    """
+    check_types(node.op, node.opset, node.domain, [_dtype(v) for v in node.inputs])
+    check_values(node.op, node.attrs)
+    check_vectors(node.op, node.opset, [_rank(v) for v in node.inputs])
     check_axis(node.op, node.attr("axis"), lambda: node.rank(0))
     check_growth(node.op, _integers(node), (d for v in node.inputs for d in _sizes(v)))
+
+
+def _dtype(value: Any) -> str | None:
+    if value is None:
+        return ""
+    return value.dtype if isinstance(value, TensorValue) else None
+
+
+def _rank(value: Any) -> int | None:
+    if has_elements(value):
+        return int(value.elements.ndim)
+    sizes = getattr(getattr(getattr(value, "expr", None), "ty", None), "ndim", -1)
+    return None if sizes < 0 else int(sizes)
+
+
+def check_declared(names: Sequence[str], values: Sequence[Any], types: Mapping[str, str]) -> None:
+    """Raise `NotConvertible` for outputs of a node whose types the graph declares otherwise."""
+    for name, value in zip(names, values, strict=False):
+        declared, own = types.get(name), _dtype(value)
+        if declared and own and declared != own:
+            raise NotConvertible(
+                f"its output '{shortened(name, 80)}' has the type {own}, but the graph declares "
+                f"it as {declared}"
+            )
+
+
+def declared_types(graph: Any) -> dict[str, str]:
+    """Return the dtypes that a graph declares for its outputs."""
+    types: dict[str, str] = {}
+    for output in graph.output:
+        kind = output.type.tensor_type.elem_type
+        if kind:
+            types[output.name] = dtype_name(kind)
+    return types
 
 
 def _sizes(value: Any) -> list[Any]:

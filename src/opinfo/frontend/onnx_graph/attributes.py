@@ -14,6 +14,8 @@ from .values import NotConvertible
 
 #: Limit on the bytes of a sparse weight, which is stored densely.
 DENSE = 1 << 31
+#: Types of less than a byte, by `onnx.TensorProto.DataType`: their bytes hold several elements.
+PACKED = frozenset({21, 22, 23, 25, 26})
 
 
 def array(tensor: Any) -> np.ndarray[Any, Any]:
@@ -22,17 +24,38 @@ def array(tensor: Any) -> np.ndarray[Any, Any]:
     from onnx.external_data_helper import uses_external_data
 
     name = shortened(tensor.name, 80)
+    if tensor.data_type not in TensorProto.DataType.values() or not tensor.data_type:
+        raise NotConvertible(
+            f"the tensor '{name}' has the type {tensor.data_type}, which ONNX does not have"
+        )
     if tensor.data_type == TensorProto.STRING:
         raise NotConvertible(f"the tensor '{name}' holds strings, expected numbers")
     if uses_external_data(tensor):  # `onnx` would look for it in the current folder
         raise NotConvertible(f"the tensor '{name}' is in another file, expected it in the model")
+    if tensor.data_type in (TensorProto.COMPLEX64, TensorProto.COMPLEX128):
+        raise NotConvertible(f"the tensor '{name}' holds complex numbers, expected real ones")
     if any(size < 0 for size in tensor.dims):  # numpy would compute it
         raise NotConvertible(f"the tensor '{name}' has sizes {tuple(tensor.dims)[:8]}")
+    if reason := _wrong_bytes(tensor):
+        raise NotConvertible(f"the tensor '{name}' {reason}")
     try:
         values: np.ndarray[Any, Any] = numpy_helper.to_array(tensor)
     except Exception as error:  # onnx and numpy raise various types
         raise NotConvertible(f"the tensor '{name}': {one_line(error)}") from error
     return values
+
+
+def _wrong_bytes(tensor: Any) -> str:
+    """Return why the bytes of a tensor are not those of its sizes; empty if they are."""
+    if not tensor.HasField("raw_data") or tensor.data_type in PACKED:
+        return ""
+    dtype = np.dtype(dtype_name(tensor.data_type))
+    expected = math.prod(tensor.dims) * dtype.itemsize
+    if len(tensor.raw_data) == expected:
+        return ""
+    sizes = " x ".join(map(str, tensor.dims)) or "one"
+    return (f"has {len(tensor.raw_data)} bytes, expected {expected} for {sizes} elements of "
+            f"{dtype.name}")  # fmt: skip
 
 
 def dense(sparse: Any) -> np.ndarray[Any, Any]:
@@ -79,7 +102,13 @@ def without_references(proto: Any, attrs: Mapping[str, Any]) -> Any:
         return proto
     from onnx import helper
 
-    return helper.make_node(proto.op_type, list(proto.input), list(proto.output), **attrs)
+    known = {name: value for name, value in attrs.items() if not _is_empty(value)}
+    return helper.make_node(proto.op_type, list(proto.input), list(proto.output), **known)
+
+
+def _is_empty(value: Any) -> bool:
+    """Return whether an attribute is a list of no elements, whose type `onnx` cannot tell."""
+    return isinstance(value, (list, tuple)) and not value
 
 
 def dtype_name(data_type: int) -> str:
@@ -87,9 +116,14 @@ def dtype_name(data_type: int) -> str:
     from onnx import helper
 
     try:
-        return str(np.dtype(helper.tensor_dtype_to_np_dtype(data_type)).name)
+        dtype = np.dtype(helper.tensor_dtype_to_np_dtype(data_type))
     except KeyError:
         raise NotConvertible(f"{data_type} is not an element type of ONNX") from None
+    if dtype.kind == "c":
+        raise NotConvertible(
+            f"TVM has no type {dtype.name}, expected real and imaginary parts as a last axis of two"
+        )
+    return str(dtype.name)
 
 
 def for_elements(node: OnnxNode) -> dict[str, Any]:

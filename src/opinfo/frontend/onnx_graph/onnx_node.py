@@ -152,6 +152,16 @@ class OnnxNode:
         elif not self.arithmetic.proves(condition):
             self.builder.match_cast(*size_check(condition))
 
+    def check_shape(self, k: int, expected: Sequence[Dim]) -> None:
+        """Refuse input `k` if it is present with another rank, or with another static size."""
+        if not self.has(k):
+            return
+        got = self.shape(k)
+        wrong = any(isinstance(a, int) and isinstance(b, int) and a != b
+                    for a, b in zip(got, expected, strict=False))  # fmt: skip
+        if len(got) != len(expected) or wrong:
+            self.refuse(f"input {k} has the shape {_shape(got)}, expected {_shape(expected)}")
+
     def cast_shape(self, expr: Any, dims: Sequence[Dim]) -> Any:
         """Return a tensor with the given sizes, which are checked at run time if not provable."""
         known, dims = dims_of(expr), [self.simplify(d) for d in dims]
@@ -203,6 +213,10 @@ class OnnxNode:
     def result(self, expr: Any) -> TensorValue:
         """Return the value of an expression, bound to a variable."""
         return of_expr(self.emit(expr))
+
+
+def _shape(dims: Sequence[Dim]) -> str:
+    return f"({', '.join(map(str, dims))})"
 
 
 def dims_of(expr: Any) -> list[Dim]:

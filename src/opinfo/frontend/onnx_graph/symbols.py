@@ -65,7 +65,10 @@ def parameters(model: Any, shapes: Shapes) -> dict[str, Any]:
             name = shortened(value.name, 80)
             raise NotConvertible(f"input '{name}' is a {kind}, expected a tensor")
         dims = _requested(value.name, inputs[value.name], shapes)
-        dtype = dtype_name(value.type.tensor_type.elem_type)
+        try:
+            dtype = dtype_name(value.type.tensor_type.elem_type)
+        except NotConvertible as error:
+            raise NotConvertible(f"input '{shortened(value.name, 80)}': {error}") from error
         if dtype in ("object", "str"):
             name = shortened(value.name, 80)
             raise NotConvertible(f"input '{name}' holds strings, expected numbers")

@@ -21,11 +21,12 @@ from . import (
 )
 from .arithmetic import extrema, powers, quotients, sums_and_norms
 from .detection import roi_align, suppression
-from .shaping import resizing, shapes, slices_and_pads
+from .shaping import grids, resizing, shapes, slices_and_pads
 
 __all__ = [
     "CONVERTERS", "activations", "contributed", "control", "convolution", "dynamic_lstm",
-    "elementwise_operators", "extrema", "feature_rows", "index_operators", "normalization", "pools",
-    "powers", "products", "quantized", "quotients", "recurrent", "resizing", "roi_align", "scans",
-    "sequences", "shapes", "slices_and_pads", "spectral", "sums_and_norms", "suppression", "trees",
+    "elementwise_operators", "extrema", "feature_rows", "grids", "index_operators", "normalization",
+    "pools", "powers", "products", "quantized", "quotients", "recurrent", "resizing", "roi_align",
+    "scans", "sequences", "shapes", "slices_and_pads", "spectral", "sums_and_norms", "suppression",
+    "trees",
 ]  # fmt: skip

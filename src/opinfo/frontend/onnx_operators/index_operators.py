@@ -185,10 +185,18 @@ def one_hot(node: OnnxNode) -> Any:
 
 @converts("ReverseSequence")
 def reverse_sequence(node: OnnxNode) -> Any:
-    """Reverse the first elements of each sequence of a batch."""
+    """Reverse the first elements of each sequence of a batch.
+
+    Lengths below 2 reverse nothing; larger ones than there are steps would read outside.
+    """
     batch, time = int(node.attr("batch_axis", 1)), int(node.attr("time_axis", 0))
     if {batch, time} != {0, 1}:
         node.refuse(f"batch_axis is {batch} and time_axis {time}, expected 0 and 1")
+    steps, lengths = node.shape(0)[time], node.value(1)
+    if lengths.is_constant and isinstance(steps, int):
+        outside = [int(n) for n in node.array(1, "lengths").reshape(-1) if not 0 <= n <= steps]
+        if outside:
+            node.refuse(f"a sequence has the length {outside[0]}, expected 0 to {steps}")
     return relax.op.reverse_sequence(node.tensor(0), node.tensor(1), time, batch)
 
 

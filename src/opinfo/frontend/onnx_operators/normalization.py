@@ -76,11 +76,23 @@ def batch_normalization(node: OnnxNode) -> Any:
     return [relax.op.add(node.emit(result), node.emit(bias)), *running]
 
 
+@converts("InstanceNormalization")
+def instance_normalization(node: OnnxNode) -> Any:
+    """Normalise each channel of each image; TVM would take a scale of any size for all channels."""
+    channels = node.shape(0)[1:2]
+    for k in (1, 2):
+        node.check_shape(k, channels)
+    return convert(node)
+
+
 @converts("MeanVarianceNormalization")
 def mean_variance_normalization(node: OnnxNode) -> Any:
     """Subtract the mean along axes and divide by the deviation."""
     data, rank = node.tensor(0), node.rank(0)
-    axes = sorted({int(axis) % rank for axis in node.attr("axes", (0, 2, 3))})
+    given = [int(axis) for axis in node.attr("axes", (0, 2, 3))]
+    if any(not -rank <= axis < rank for axis in given):
+        node.refuse(f"axes are {given}, expected -{rank} to {rank - 1}")
+    axes = sorted({axis % rank for axis in given})
     mean = node.emit(relax.op.mean(data, axes, keepdims=True))
     deviation = relax.op.sqrt(_variance(node, data, mean, axes))
     divisor = node.emit(relax.op.add(deviation, relax.const(1e-9, node.dtype(0))))

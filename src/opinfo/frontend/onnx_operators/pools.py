@@ -9,6 +9,7 @@ from tvm import relax
 
 from ..onnx_graph.converter_table import converts
 from ..onnx_graph.onnx_node import OnnxNode, dims_of
+from ..onnx_graph.tvm_converters import convert
 from ..onnx_graph.values import Dim
 from .convolution import LAYOUTS, Window, prepadded, window
 from .shaping.slices_and_pads import padded
@@ -20,6 +21,7 @@ def max_pool(node: OnnxNode) -> Any:
     if node.wants(1):
         node.refuse("the indices of a MaxPool are read, which has no lowering")
     what = _window(node)
+    _check_inside(node, what)
     low = _lowest(node.dtype(0))
     data, what = prepadded(node, node.tensor(0), _rounded_up(node, what), low)
     return _pool(node, "max_pool", data, what, False)
@@ -38,6 +40,8 @@ def average_pool(node: OnnxNode) -> Any:
     data, ceil = node.tensor(0), _rounded_up(node, what)
     if any(d != 1 for d in what.dilations):
         node.refuse("an average with dilations has no lowering")
+    if not include:
+        _check_inside(node, what)
     if ceil is what and what.is_static:
         return _pool(node, "avg_pool", data, what, include)
     # Elements beyond the data, or beyond its padding, count neither in the sum nor in the divisor.
@@ -73,6 +77,13 @@ def _window(node: OnnxNode) -> Window:
     if len(sizes) - 2 not in LAYOUTS:
         node.refuse(f"a pool in {len(sizes) - 2} dimensions, expected 1 to 3")
     return window(node, list(node.attr("kernel_shape")), sizes[2:])
+
+
+def _check_inside(node: OnnxNode, what: Window) -> None:
+    """Refuse padding that has room for a whole window, which has no maximum and no mean."""
+    for pad, reach in zip((*what.before, *what.after), (*what.reach, *what.reach), strict=True):
+        if isinstance(pad, int) and pad >= reach:
+            node.refuse(f"a padding of {pad} has room for a window of {reach}, expected less")
 
 
 def _rounded_up(node: OnnxNode, what: Window) -> Window:
@@ -112,6 +123,13 @@ def _pool(node: OnnxNode, name: str, data: Any, what: Window, include: bool) -> 
     op = getattr(relax.op.nn, f"{name}{rank}d")
     return op(data, what.kernel, what.strides, what.padding, what.dilations, False, include,
               LAYOUTS[rank][0])  # fmt: skip
+
+
+@converts("MaxUnpool")
+def max_unpool(node: OnnxNode) -> Any:
+    """Put each maximum back to its place; TVM reads as many places as there are maxima."""
+    node.check_shape(1, node.shape(0))
+    return convert(node)
 
 
 @converts("GlobalAveragePool")

@@ -52,7 +52,11 @@ def sequence(node: OnnxNode, run: Run) -> list[Any]:
 
 
 def _run(operands: DirectionOperands, reverse: bool, data: Any) -> list[Any]:
-    node = operands.node
+    node, count, units = operands.node, operands.count, operands.units
+    width = GATES[operands.op] * units
+    for k, sizes in ((1, [width, node.shape(0)[2]]), (2, [width, units]), (3, [2 * width]),
+                     (_PEEPHOLES, [3 * units])):  # fmt: skip
+        node.check_shape(k, [count, *sizes])
     layer = RecurrentLayer(
         operands.cell(), reverse, operands.weights(1), operands.weights(2), operands.bias(),
         operands.hidden(), operands.state(), operands.lengths(), operands.peepholes(),
