@@ -30,7 +30,7 @@ from ..onnx_graph.control_flow.branches import branch_values
 from ..onnx_graph.control_flow.recursion import loop_values
 from ..onnx_graph.converter_table import Converter
 from ..onnx_graph.folding import folded
-from ..onnx_graph.legality import TOLERATED, why_illegal
+from ..onnx_graph.legality import TOLERATED, contradicts_types, why_illegal
 from ..onnx_graph.onnx_node import OnnxNode, dims_of
 from ..onnx_graph.scalars import Rational, SizeArithmetic, Unknown, is_expr
 from ..onnx_graph.shape_values import RULES, evaluate
@@ -245,6 +245,8 @@ class GraphImport:
             arrays = [None if v is None else v.elements for v in inner.inputs]
             plain = attributes.without_references(proto, node.attrs)
             results = folded(plain, arrays, self.opset)
+            if results and contradicts_types(plain, inner.inputs, results, self.opset):
+                return None  # the reference is wrong there
             return results and half_types.rounded(node, [constant(x) for x in results])
         if node.op not in RULES:
             return None

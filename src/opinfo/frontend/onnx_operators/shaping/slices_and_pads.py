@@ -86,9 +86,10 @@ def _reversed(
             node.refuse("it slices backwards a part of a symbolic size", dim)
         first, last = 0, dim
     else:
-        begin = min(start, dim - 1) if start >= 0 else start + dim
+        # ONNX clamps a start before the axis to its first element; numpy would return none.
+        begin = min(max(start if start >= 0 else start + dim, 0), dim - 1)
         stop = max(end + dim, -1) if end < 0 else min(end, dim)
-        first, last = dim - 1 - max(begin, -1), dim - 1 - stop
+        first, last = dim - 1 - begin, dim - 1 - stop
     flipped = node.emit(relax.op.flip(data, axis))
     return _sliced(
         node, flipped, axis, dim, first, last if is_expr(last) else max(first, last), -step

@@ -1,0 +1,62 @@
+"""Nodes of constants, which ONNX's reference implementation would fold to other results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
+from opinfo.frontend.formats.from_onnx import from_model
+
+from .against_runtime import compare, floats, model
+
+pytestmark = pytest.mark.skipif(VERSION < COMPLETE, reason="compiles models")
+IMAGE = floats(2, 3, 5, 4)
+LAST, FAR, STEP, FIRST = (np.array([n]) for n in (-9, -100, -2, 0))
+
+
+def _node(op: str, *inputs: str, out: str, **attrs: Any) -> Any:
+    return helper.make_node(op, inputs, [out], **attrs)
+
+
+def test_layers_of_constants() -> None:
+    """The reference ignores pads of pools, and adds numbers with their signs in a norm."""
+    nodes = [
+        _node("MaxPool", "w", out="a", kernel_shape=[3, 2], pads=[1, 0, 0, 1]),
+        _node("LpPool", "w", out="b", kernel_shape=[3, 3], strides=[2, 1], auto_pad="VALID"),
+        _node("LpNormalization", "w", out="c", axis=1, p=1),
+        _node("LRN", "w", out="d", size=3, alpha=0.5),
+        _node("GlobalMaxPool", "line", out="e"),
+        _node("ReduceSumSquare", "whole", out="f", keepdims=0),
+        _node("Slice", "whole", "last", "far", "first", "step", out="g"),
+        _node("Identity", "x", out="h"),
+    ]
+    weights = {"w": IMAGE, "line": IMAGE[0], "whole": np.arange(6, dtype="int32"), "last": LAST,
+               "far": FAR, "first": FIRST, "step": STEP}  # fmt: skip
+    proto = model(nodes, {"x": ((2,), "float32")}, list("abcdefgh"), weights)
+    compare(proto, {"x": floats(2)})
+
+
+def test_axes_of_the_result() -> None:
+    """Before operator set 13, the reference inserts axes one after another."""
+    node = _node("Unsqueeze", "w", out="y", axes=[-4, 2])
+    proto = model([node, _node("Identity", "x", out="z")], {"x": ((2,), "float32")}, ["y", "z"],
+                  {"w": floats(5, 4, 4)}, opset=12)  # fmt: skip
+    mod = from_model(proto, {})
+    assert [int(d) for d in mod["main"].ret_ty.fields[0].shape] == [5, 1, 1, 4, 4]
+
+
+def test_a_negative_index_and_a_start_before_the_axis() -> None:
+    """A scalar index drops its axis; a slice backwards starts at the first element at least."""
+    nodes = [
+        _node("Gather", "x", "index", out="a", axis=1),
+        _node("Slice", "x", "last", "far", "first", "step", out="b"),
+        _node("Shape", "x", out="s"),
+        _node("Slice", "s", "last", "far", "first", "step", out="c"),
+    ]
+    weights = {"index": np.array(-1), "last": LAST, "far": FAR, "first": FIRST, "step": STEP}
+    proto = model(nodes, {"x": ((2, 3, 5, 4), "float32")}, list("abc"), weights)
+    compare(proto, {"x": IMAGE})
