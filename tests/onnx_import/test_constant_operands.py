@@ -60,3 +60,21 @@ def test_a_negative_index_and_a_start_before_the_axis() -> None:
     weights = {"index": np.array(-1), "last": LAST, "far": FAR, "first": FIRST, "step": STEP}
     proto = model(nodes, {"x": ((2, 3, 5, 4), "float32")}, list("abc"), weights)
     compare(proto, {"x": IMAGE})
+
+
+def test_operands_of_one_axis_and_extreme_values() -> None:
+    """No float holds the largest int64; weights may be a vector; sizes and slopes may be scalars."""
+    nodes = [
+        _node("Pad", "i", "pads", "most", out="a"),
+        _node("MatMulInteger", "q", "vector", out="b"),
+        _node("PRelu", "scalar", "slope", out="c"),
+        _node("Pow", "none", "k", out="d"),
+    ]
+    weights = {"pads": np.array([1, 1]), "most": np.array(np.iinfo("int64").max),
+               "vector": np.array([1, -2, 3], "int8"), "scalar": np.array(-2, "float32"),
+               "none": np.zeros((1, 0), "int32")}  # fmt: skip
+    inputs = {"i": ((2,), "int64"), "q": ((2, 3), "uint8"), "slope": ((), "float32"),
+              "k": ((), "int32")}  # fmt: skip
+    proto = model(nodes, inputs, list("abcd"), weights)
+    compare(proto, {"i": np.array([1, 2]), "q": np.array([[1, 2, 3], [200, 5, 6]], "uint8"),
+                    "slope": np.array(0.5, "float32"), "k": np.array(2, "int32")})  # fmt: skip

@@ -95,7 +95,7 @@ def test_a_kernel_larger_than_the_data_is_refused(op: str) -> None:
     from opinfo.frontend.formats.from_onnx import from_model
 
     node = helper.make_node(op, ["x"], ["y"], name="wide", kernel_shape=[3], strides=[3])
-    with pytest.raises(FrontendError, match="node 'wide'.* reaches over 3 elements.* has 1"):
+    with pytest.raises(FrontendError, match=r"node 'wide'.* reaches over 3 elements.* has 1"):
         from_model(model([node], {"x": ((1, 2, 1), "float32")}), {})
 
 

@@ -222,6 +222,8 @@ def _transposed_pads(
         return pads[:rank], pads[rank:]
     before, after = [], []
     for k in range(rank):
+        if is_expr(kernel[k]):
+            node.refuse("weights of a symbolic size", kernel[k])
         reach = (kernel[k] - 1) * dilations[k] + 1
         if shape is None:
             total = reach + extra[k] - strides[k]

@@ -207,13 +207,14 @@ def padded(
             # an axis is repeated once, without its edge in mode reflect
             least = 1 if mode == "edge" else amount + (mode == "reflect")
             node.require(dim >= (least if amount else 0))
-    if all(isinstance(x, int) for x in before + after):
+    value = np.asarray(number).item()
+    exact = mode != "constant" or isinstance(value, float) or int(float(value)) == value
+    if exact and all(isinstance(x, int) for x in before + after):  # Relax's value is a float
         widths = [int(x) for pair in zip(before, after, strict=True) for x in pair]
-        value = float(np.asarray(number).item())
-        return node.emit(relax.op.nn.pad(data, widths, MODES[mode], value))
+        return node.emit(relax.op.nn.pad(data, widths, MODES[mode], float(value)))
     if mode != "constant":
         node.refuse(f"mode '{mode}' with symbolic pads", *before, *after)
-    value = tirx.const(np.asarray(number).item(), str(data.ty.dtype))
+    fill = tirx.const(value, str(data.ty.dtype))
     first = [x if is_expr(x) else tirx.IntImm("int64", x) for x in before]
     last = [x if is_expr(x) else tirx.IntImm("int64", x) for x in after]
-    return node.builder.emit_te(topi.nn.pad, data, first, last, value)
+    return node.builder.emit_te(topi.nn.pad, data, first, last, fill)
