@@ -63,7 +63,7 @@ def test_a_negative_index_and_a_start_before_the_axis() -> None:
 
 
 def test_operands_of_one_axis_and_extreme_values() -> None:
-    """No float holds the largest int64; weights may be a vector; sizes and slopes may be scalars."""
+    """No float holds the largest int64; weights may be a vector, and data a scalar."""
     nodes = [
         _node("Pad", "i", "pads", "most", out="a"),
         _node("MatMulInteger", "q", "vector", out="b"),
