@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
+import opinfo
 from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
 from opinfo.frontend.formats.from_onnx import from_model
 
@@ -78,3 +79,35 @@ def test_operands_of_one_axis_and_extreme_values() -> None:
     proto = model(nodes, inputs, list("abcd"), weights)
     compare(proto, {"i": np.array([1, 2]), "q": np.array([[1, 2, 3], [200, 5, 6]], "uint8"),
                     "slope": np.array(0.5, "float32"), "k": np.array(2, "int32")})  # fmt: skip
+
+
+def test_reductions_and_results_without_elements() -> None:
+    """TVM leaves sums of nothing unwritten, and saves no constant without elements."""
+    nodes = [
+        _node("Slice", "x", "end", "end", out="none"),
+        _node("ReduceSum", "none", out="a", keepdims=0),
+        _node("ReduceMean", "none", out="b"),
+        _node("ReduceProd", "none", out="c", axes=[0]),
+        _node("MatMul", "w", "none", out="d"),
+        _node("Slice", "w", "end", "end", out="e"),
+    ]
+    weights = {"w": floats(2, 0), "end": np.array([2])}
+    proto = model(nodes, {"x": ((2, 3), "float32")}, list("abcde"), weights)
+    x = floats(2, 3)
+    results = opinfo.compile(from_model(proto, {}), []).run(x)
+    expected = [np.zeros(()), np.zeros((1, 1)), np.ones((1, 3)), np.zeros((2, 3)), np.zeros((0, 0))]
+    for got, right in zip(results, expected, strict=True):
+        assert got.dtype == np.float32
+        np.testing.assert_array_equal(got, right)
+
+
+def test_sizes_of_constants_hold_for_symbols() -> None:
+    """A scale of known size, or weights by group, say what a symbol of the data is."""
+    nodes = [
+        _node("LayerNormalization", "x", "s", "s", out="a", axis=0),
+        _node("Conv", "z", "w", out="b", group=2),
+    ]
+    inputs = {"x": ((3, "n", 4), "float32"), "z": ((1, "m", 5), "float32")}
+    weights = {"s": floats(3, 5, 4), "w": floats(4, 2, 3)}
+    proto = model(nodes, inputs, ["a", "b"], weights)
+    compare(proto, {"x": floats(3, 5, 4), "z": floats(1, 4, 5)})

@@ -103,9 +103,11 @@ class GraphImport:
         if value.expr is not None:
             return value.expr
         assert value.elements is not None
-        if value.is_constant:
+        if value.is_constant and value.elements.size:
             value.expr = relax.const(value.elements, value.dtype)
             return value.expr
+        if value.is_constant:  # TVM saves no constant without elements
+            return self.builder.emit(relax.op.zeros(value.elements.shape, value.dtype))
         expr = self._of_elements(value.elements, value.dtype)
         if self._depth == 0:  # a variable of a branch is not visible outside
             value.expr = expr

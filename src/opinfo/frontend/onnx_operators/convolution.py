@@ -116,6 +116,9 @@ def convolved(node: OnnxNode, data: Any, weights: Any, out_dtype: str | None = N
     if any(is_expr(k) for k in kernel):
         node.refuse("weights of a symbolic size", *kernel)
     _check_kernel(node, kernel)
+    if is_expr(sizes[1]):  # the weights say how many channels there are
+        sizes = [sizes[0], kernel[1] * int(node.attr("group", 1)), *sizes[2:]]
+        data = node.cast_shape(data, sizes)
     what = window(node, kernel[2:], sizes[2:])
     require_reach(node, what, sizes[2:])
     data, what = prepadded(node, data, what)
