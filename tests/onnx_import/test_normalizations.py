@@ -89,6 +89,16 @@ def test_sizes_of_automatic_pads() -> None:
     compare(proto, {"x": floats(1, 2, 5, 3)})
 
 
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+def test_corners_of_one_element(mode: str) -> None:
+    node = helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], mode=mode,
+                            nearest_mode="floor",
+                            coordinate_transformation_mode="align_corners")  # fmt: skip
+    sizes = {"sizes": np.array([1, 2, 3, 1])}
+    compare(model([node], {"x": ((1, 2, 5, 1), "float32")}, weights=sizes),
+            {"x": floats(1, 2, 5, 1)})  # fmt: skip
+
+
 @pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
 def test_a_kernel_larger_than_the_data_is_refused(op: str) -> None:
     from opinfo.frontend.checks.error import FrontendError
