@@ -111,3 +111,11 @@ def test_sizes_of_constants_hold_for_symbols() -> None:
     weights = {"s": floats(3, 5, 4), "w": floats(4, 2, 3)}
     proto = model(nodes, inputs, ["a", "b"], weights)
     compare(proto, {"x": floats(3, 5, 4), "z": floats(1, 4, 5)})
+
+
+def test_slices_of_slices_without_elements() -> None:
+    weights = {"from": np.array([7, 1]), "to": np.array([3, 9]), "axes": np.array([2, 0])}
+    proto = model([_node("Slice", "x", "from", "to", "axes", out="y")],
+                  {"x": ((1, "n", "n", 2), "uint8")}, ["y", "x"], weights)  # fmt: skip
+    compiled = opinfo.compile(from_model(proto, {}), [])
+    assert compiled.run(np.ones((1, 4, 4, 2), "uint8"))[0].shape == (0, 4, 0, 2)

@@ -8,7 +8,7 @@ import numpy as np
 from tvm import relax, tirx, topi
 
 from ...onnx_graph.converter_table import converts
-from ...onnx_graph.onnx_node import OnnxNode
+from ...onnx_graph.onnx_node import OnnxNode, dims_of
 from ...onnx_graph.scalars import is_expr
 from ...onnx_graph.values import Dim
 
@@ -44,8 +44,13 @@ def _sliced(node: OnnxNode, data: Any, axis: int, dim: Dim, start: Dim, end: Dim
     first, last = _clamped(node, start, dim), _clamped(node, end, dim)
     if node.arithmetic.equal(first, 0) and node.arithmetic.equal(last, dim) and step == 1:
         return data
-    if not (is_expr(dim) or is_expr(first) or is_expr(last)):
-        return node.emit(relax.op.strided_slice(data, [axis], [first], [max(first, last)], [step]))
+    static = not (is_expr(dim) or is_expr(first) or is_expr(last))
+    if node.arithmetic.equal(first, last) or (static and last < first):
+        # TVM does not compile some slices of slices without elements.
+        sizes = [0 if k == axis else size for k, size in enumerate(dims_of(data))]
+        return node.emit(relax.op.zeros(sizes, str(data.ty.dtype)))
+    if static:
+        return node.emit(relax.op.strided_slice(data, [axis], [first], [last], [step]))
     if not node.arithmetic.proves(last >= first):
         last = node.arithmetic.maximum(first, last)
     return node.emit(
