@@ -90,12 +90,14 @@ def test_reductions_and_results_without_elements() -> None:
         _node("ReduceProd", "none", out="c", axes=[0]),
         _node("MatMul", "w", "none", out="d"),
         _node("Slice", "w", "end", "end", out="e"),
+        _node("CumSum", "none", "last", out="f"),
     ]
-    weights = {"w": floats(2, 0), "end": np.array([2])}
-    proto = model(nodes, {"x": ((2, 3), "float32")}, list("abcde"), weights)
+    weights = {"w": floats(2, 0), "end": np.array([2]), "last": np.array(1)}
+    proto = model(nodes, {"x": ((2, 3), "float32")}, list("abcdef"), weights)
     x = floats(2, 3)
     results = opinfo.compile(from_model(proto, {}), []).run(x)
-    expected = [np.zeros(()), np.zeros((1, 1)), np.ones((1, 3)), np.zeros((2, 3)), np.zeros((0, 0))]
+    expected = [np.zeros(()), np.zeros((1, 1)), np.ones((1, 3)), np.zeros((2, 3)), np.zeros((0, 0)),
+                np.zeros((0, 3))]  # fmt: skip
     for got, right in zip(results, expected, strict=True):
         assert got.dtype == np.float32
         np.testing.assert_array_equal(got, right)
@@ -106,11 +108,13 @@ def test_sizes_of_constants_hold_for_symbols() -> None:
     nodes = [
         _node("LayerNormalization", "x", "s", "s", out="a", axis=0),
         _node("Conv", "z", "w", out="b", group=2),
+        _node("ConvTranspose", "t", "w", out="c", group=4),
     ]
-    inputs = {"x": ((3, "n", 4), "float32"), "z": ((1, "m", 5), "float32")}
+    inputs = {"x": ((3, "n", 4), "float32"), "z": ((1, "m", 5), "float32"),
+              "t": ((1, "k", 5), "float32")}  # fmt: skip
     weights = {"s": floats(3, 5, 4), "w": floats(4, 2, 3)}
-    proto = model(nodes, inputs, ["a", "b"], weights)
-    compare(proto, {"x": floats(3, 5, 4), "z": floats(1, 4, 5)})
+    proto = model(nodes, inputs, ["a", "b", "c"], weights)
+    compare(proto, {"x": floats(3, 5, 4), "z": floats(1, 4, 5), "t": floats(1, 4, 5)})
 
 
 def test_slices_of_slices_without_elements() -> None:

@@ -152,6 +152,9 @@ def conv_transpose(node: OnnxNode) -> Any:
     if rank not in LAYOUTS:
         node.refuse(f"a convolution in {rank} dimensions, expected 1 to 3")
     _check_kernel(node, kernel)
+    data = node.tensor(0)
+    if is_expr(sizes[1]):  # the weights say how many channels there are
+        data = node.cast_shape(data, [sizes[0], kernel[0], *sizes[2:]])
     strides = list(node.attr("strides") or [1] * rank)
     dilations = list(node.attr("dilations") or [1] * rank)
     extra = list(node.attr("output_padding") or [0] * rank)
@@ -163,9 +166,8 @@ def conv_transpose(node: OnnxNode) -> Any:
     if any(d != 1 for d in dilations):
         node.refuse("a transposed convolution with dilations has no lowering")
     result = node.emit(
-        op(node.tensor(0), node.tensor(1), strides, [*before, *after], extra, dilations,
-           node.attr("group", 1), layout, kernel_layout,
-           out_dtype=accumulated(node.tensor(0)))
+        op(data, node.tensor(1), strides, [*before, *after], extra, dilations,
+           node.attr("group", 1), layout, kernel_layout, out_dtype=accumulated(data))
     )  # fmt: skip
     return biased(node, result, 2)
 

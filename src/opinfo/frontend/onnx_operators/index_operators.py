@@ -200,6 +200,8 @@ def cumulated(node: OnnxNode) -> Any:
     if not -rank <= axis < rank:
         node.refuse(f"axis is {axis}, expected -{rank} to {rank - 1}")
     axis %= rank
+    if any(isinstance(dim, int) and dim == 0 for dim in node.shape(0)):
+        return node.value(0)  # TVM's code divides by the number of elements
     data, reverse = node.tensor(0), bool(node.attr("reverse", 0))
     data = node.emit(relax.op.flip(data, axis)) if reverse else data
     exclusive = bool(node.attr("exclusive", 0))
