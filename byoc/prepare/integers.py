@@ -60,7 +60,10 @@ class Integers(relax.PyExprMutator):  # type: ignore[misc]
         before = self.dequantize(call.args[0])
         if before is not None and _undone(before, call):
             return before.args[0]
-        joined: Any = self.lookup_binding(call.args[0]) if before is None else None
+        data = call.args[0]
+        joined: Any = None
+        if before is None and isinstance(data, relax.Var):  # data may also be a constant
+            joined = self.lookup_binding(data)
         if not named(joined, "relax.concat") or any(_size(a) != 1 for a in call.args[1:]):
             return self.with_copies(call)
         parts = joined.args[0]

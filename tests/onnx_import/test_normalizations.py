@@ -76,6 +76,39 @@ def test_a_transposed_convolution_of_a_larger_requested_size() -> None:
     compare(proto, {"x": floats(1, 1, 3, 3, seed=1)})
 
 
+def test_sizes_of_automatic_pads() -> None:
+    """VALID rounds up if asked to; SAME crops, but adds no rows where strides exceed the kernel."""
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["a"], kernel_shape=[2, 2], strides=[2, 1],
+                         auto_pad="VALID", ceil_mode=1),
+        helper.make_node("ConvTranspose", ["x", "w"], ["b"], strides=[3, 1],
+                         auto_pad="SAME_UPPER", output_padding=[1, 0]),
+    ]  # fmt: skip
+    weights = {"w": floats(2, 1, 1, 1)}
+    proto = model(nodes, {"x": ((1, 2, 5, 3), "float32")}, ["a", "b"], weights)
+    compare(proto, {"x": floats(1, 2, 5, 3)})
+
+
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+def test_corners_of_one_element(mode: str) -> None:
+    node = helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], mode=mode,
+                            nearest_mode="floor",
+                            coordinate_transformation_mode="align_corners")  # fmt: skip
+    sizes = {"sizes": np.array([1, 2, 3, 1])}
+    compare(model([node], {"x": ((1, 2, 5, 1), "float32")}, weights=sizes),
+            {"x": floats(1, 2, 5, 1)})  # fmt: skip
+
+
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
+def test_a_kernel_larger_than_the_data_is_refused(op: str) -> None:
+    from opinfo.frontend.checks.error import FrontendError
+    from opinfo.frontend.formats.from_onnx import from_model
+
+    node = helper.make_node(op, ["x"], ["y"], name="wide", kernel_shape=[3], strides=[3])
+    with pytest.raises(FrontendError, match=r"node 'wide'.* reaches over 3 elements.* has 1"):
+        from_model(model([node], {"x": ((1, 2, 1), "float32")}), {})
+
+
 def _run(mod: Any, *arrays: Any) -> list[Any]:
     import tvm
     from tvm import relax

@@ -188,6 +188,8 @@ def broadcastable(node: Node) -> str | None:
 
 def begins(node: Node) -> str | None:
     """A pointwise op without an anchor: its first operand has the result's shape."""
+    if not node.result.shape:  # a primitive does nothing for a tensor without axes
+        return "the result has no axes, expected at least one"
     first = node.operand(0)
     if first is None or not same_shape(first.shape, node.result.shape):
         return "the first operand does not have the result's shape"

@@ -106,6 +106,8 @@ REFUSED: dict[str, tuple[Callable[..., Any], tuple[tuple[Any, ...], ...], str]] 
              "axis is [1] of rank 4, expected all but two axes of rank 3 to 5"),
     "mean of what is not known": (lambda e, r, x: e(op.mean(x, [2, 3])), ((2, 3, N, 5),),
                                   "the extents of the axes are symbolic"),
+    "no axes": (lambda e, r, x, y: e(op.maximum(x, y)), ((), ()),
+                "the result has no axes, expected at least one"),
     "output_size": (lambda e, r, x: e(nn.adaptive_avg_pool2d(x, (2, 2))), ((1, 4, 7, 7),),
                     "output_size is [2, 2], expected a single element"),
 }  # fmt: skip
@@ -116,6 +118,23 @@ def test_a_refusal_names_what_was_got_and_what_is_taken(name: str) -> None:
     build, shapes, reason = REFUSED[name]
     left = dispatch(nets.net(build, *shapes), ["onednn"]).left
     assert any(reason in o.why for o in left), left
+
+
+def test_a_product_of_sums_without_terms() -> None:
+    """A primitive that has nothing to add up leaves its result unwritten."""
+
+    bias = np.array([2, -1], "float32")
+
+    def build(emit: Any, rng: Any, x: Any, y: Any) -> Any:
+        return emit(nn.relu(emit(op.add(emit(op.matmul(x, y)), relax.const(bias)))))
+
+    made = compile_module(nets.net(build, (3, N), (N, 2), legal=False), ["onednn"])
+    assert [t.ops[0] for t in made.dispatched.taken] == ["relax.matmul"]
+    for count in (0, 5):
+        xs = [np.full(s, 0.5, "float32") for s in ((3, count), (count, 2))]
+        got = made.machine()["main"](*map(tvm.runtime.tensor, xs)).numpy()
+        expected = np.broadcast_to(np.maximum(0.25 * count + bias, 0), (3, 2))
+        np.testing.assert_allclose(got, expected, rtol=1e-6)
 
 
 def test_an_operand_along_several_axes_ends_the_chain() -> None:

@@ -24,6 +24,7 @@ from opinfo.frontend.formats.from_onnx import from_model
 from opinfo.verify.verification import STEPS, verified
 
 from ...common.run import run
+from ...layout import nets
 from ..onednn.int8_cases import Q, dequantized
 from . import qdq
 
@@ -126,6 +127,16 @@ def test_a_cpu_without_the_instructions(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.warns(UserWarning, match="computed in floating point: relax.nn.conv2d: this CPU"):
         ready = prepare(TAKEN.module(), ["onednn"])
     assert _operators(ready) == ["dequantize", "conv2d"]
+
+
+def test_a_constant_may_be_quantised() -> None:
+    def build(emit: Any, rng: Any, x: Any) -> Any:
+        by = relax.const(np.float32(0.5)), relax.const(np.int8(0))
+        codes = emit(op.quantize(relax.const(np.array([0.5, 1, -3], "float32")), *by))
+        return emit(op.add(x, emit(op.dequantize(codes, *by))))
+
+    ready = prepare(nets.net(build, (3,), legal=False), ["onednn"])
+    np.testing.assert_array_equal(run(ready, [np.ones(3, "float32")])[0], [1.5, 2, -2])
 
 
 def test_a_refusal_is_told_where_it_is_forced_or_folded() -> None:

@@ -59,8 +59,30 @@ OPINFO_CALLED Kernel deconvolution(const Recipe& r) {
                            }}});
 }
 
+// An operand with one element along an axis that has none, all 0.
+inline View with_zeros(Kernel& out, View v, int axis) {
+  v.dims[axis] = 1;
+  const View zeros = out.own(View::plain(v.dims, v.rank, v.type, 0));
+  const size_t bytes = zeros.desc().get_size();
+  out.push_back(Step("zeros", [from = zeros.from, bytes](void* const* data) {
+    std::memset(data[from], 0, bytes);
+    return true;
+  }));
+  return zeros;
+}
+
+// A product whose sums have no terms, of which a primitive leaves the result unwritten.
+inline Kernel product_of_nothing(Linear l) {
+  Kernel out;
+  l.src = with_zeros(out, l.src, l.src.rank - 1);
+  l.weights = with_zeros(out, l.weights, l.weights.rank - 2);
+  product(out, l);
+  return out;
+}
+
 OPINFO_CALLED Kernel matmul(const Recipe& r) {
   const Linear l(r);
+  if (l.src.dims[l.src.rank - 1] == 0) return product_of_nothing(l);
   std::vector<Form> forms = {
       {"straight", [&](Kernel& out) { return product(out, l); }},
       {"layer", [&](Kernel& out) { return layer(out, l); }},

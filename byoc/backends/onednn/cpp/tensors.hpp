@@ -2,6 +2,7 @@
 // follows common/regions.hpp.
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <memory>

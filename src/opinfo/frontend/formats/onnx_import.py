@@ -30,7 +30,7 @@ from ..onnx_graph.control_flow.branches import branch_values
 from ..onnx_graph.control_flow.recursion import loop_values
 from ..onnx_graph.converter_table import Converter
 from ..onnx_graph.folding import folded
-from ..onnx_graph.legality import TOLERATED, why_illegal
+from ..onnx_graph.legality import TOLERATED, contradicts_types, why_illegal
 from ..onnx_graph.onnx_node import OnnxNode, dims_of
 from ..onnx_graph.scalars import Rational, SizeArithmetic, Unknown, is_expr
 from ..onnx_graph.shape_values import RULES, evaluate
@@ -116,9 +116,11 @@ class GraphImport:
         if value.expr is not None:
             return value.expr
         assert value.elements is not None
-        if value.is_constant:
+        if value.is_constant and value.elements.size:
             value.expr = relax.const(value.elements, value.dtype)
             return value.expr
+        if value.is_constant:  # TVM saves no constant without elements
+            return self.builder.emit(relax.op.zeros(value.elements.shape, value.dtype))
         expr = self._of_elements(value.elements, value.dtype)
         if self._depth == 0:  # a variable of a branch is not visible outside
             value.expr = expr
@@ -264,6 +266,8 @@ class GraphImport:
             arrays = [None if v is None else v.elements for v in inner.inputs]
             plain = attributes.without_references(proto, node.attrs)
             results = folded(plain, arrays, self.opset)
+            if results and contradicts_types(plain, inner.inputs, results, self.opset):
+                return None  # the reference is wrong there
             return results and half_types.rounded(node, [constant(x) for x in results])
         if node.op not in RULES:
             return None

@@ -12,6 +12,8 @@ from tvm.script.ir_builder import tirx as T
 
 def integer_powers(builder: Any, base: Any, exponent: Any, shape: Sequence[Any]) -> Any:
     """Return the powers of tensors that are broadcast to a shape, in the dtype of the base."""
+    if any(isinstance(extent, int) and extent == 0 for extent in shape):
+        return relax.op.zeros(shape, base.ty.dtype)  # Relax's reshape copies a size for 0
     flat = [
         builder.emit(relax.op.reshape(builder.emit(relax.op.broadcast_to(x, shape)), [-1]))
         for x in (base, exponent)

@@ -13,11 +13,16 @@ LARGE = 1 << 30
 #: Nodes that move or convert elements; on weights, they are folded at any size.
 MOVES = {"Cast", "Concat", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Split",
          "Transpose", "Unsqueeze", "Flatten"}  # fmt: skip
-#: Nodes that are never folded: random ones, quantisation, which backends match, and recurrences, of
-#: which the reference implementation ignores attributes.
-KEEP = {"DequantizeLinear", "QuantizeLinear", "DynamicQuantizeLinear", "RandomNormal",
+#: Layers, of which the reference implementation ignores attributes, or has other formulas.
+LAYERS = {"AveragePool", "BatchNormalization", "Conv", "ConvInteger", "ConvTranspose", "DeformConv",
+          "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "GroupNormalization", "GRU",
+          "InstanceNormalization", "LayerNormalization", "LpNormalization", "LpPool", "LRN",
+          "LSTM", "MaxPool", "MeanVarianceNormalization", "QLinearConv", "QLinearMatMul",
+          "RNN"}  # fmt: skip
+#: Nodes that are never folded: layers, random nodes, and quantisation, which backends match.
+KEEP = LAYERS | {"DequantizeLinear", "QuantizeLinear", "DynamicQuantizeLinear", "RandomNormal",
         "Multinomial", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli",
-        "Dropout", "If", "Loop", "Scan", "RNN", "GRU", "LSTM"}  # fmt: skip
+        "Dropout", "If", "Loop", "Scan"}  # fmt: skip
 #: Nodes that flatten all axes from one on before operator set 13; the reference does so for none.
 FLATTENING = {"Softmax", "LogSoftmax", "Hardmax"}
 

@@ -6,7 +6,7 @@ operator, and code that reads outside of its tensors.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,9 +31,8 @@ def why_illegal(proto: Any, scope: Mapping[str, Any], opset: int) -> str:
             with branches, and those with attributes of a function's call, are not judged.
         opset: The version of the operator set.
     """
-    import onnx
     from onnx.checker import ValidationError
-    from onnx.shape_inference import InferenceError, infer_node_outputs
+    from onnx.shape_inference import InferenceError
 
     values = {name: scope.get(name) for name in proto.input if name}
     if proto.domain not in ("", "ai.onnx"):
@@ -43,10 +42,7 @@ def why_illegal(proto: Any, scope: Mapping[str, Any], opset: int) -> str:
     if proto.op_type == "Einsum" and (reason := why_malformed(proto)):
         return reason
     try:
-        schema = onnx.defs.get_schema(proto.op_type, opset, "")
-        types = {name: _type(value) for name, value in values.items()}
-        opsets = [onnx.helper.make_opsetid("", opset)]
-        infer_node_outputs(schema, proto, types, _integers(values), opset_imports=opsets)
+        _inferred(proto, values, opset)
     except InferenceError as error:
         return str(error).strip().splitlines()[0].rpartition("] ")[2]
     except ValidationError as error:  # also for operators that are deprecated, which models have
@@ -54,6 +50,53 @@ def why_illegal(proto: Any, scope: Mapping[str, Any], opset: int) -> str:
     except Exception:  # onnx raises various types for nodes that are none; the caller has an error
         return ""
     return ""
+
+
+def contradicts_types(
+    proto: Any,
+    inputs: Sequence[TensorValue | None],
+    results: Sequence[np.ndarray[Any, Any]],
+    opset: int,
+) -> bool:
+    """Return whether a result of a node has another dtype or shape than ONNX infers.
+
+    Args:
+        proto: The `onnx.NodeProto`.
+        inputs: The value of each input, None if it is absent.
+        results: An array for each output; that of an output without a name is not judged.
+        opset: The version of the operator set.
+    """
+    from onnx import helper
+
+    named = dict(zip(proto.input, inputs, strict=False))
+    try:
+        types = _inferred(proto, {k: v for k, v in named.items() if k}, opset)
+    except Exception:  # onnx raises various types where it infers nothing
+        return False
+    for name, result in zip(proto.output, results, strict=False):
+        kind = types[name].tensor_type if name in types else None
+        if kind is None or not kind.elem_type:
+            continue
+        if helper.tensor_dtype_to_np_dtype(kind.elem_type) != result.dtype:
+            return True
+        dims = [d.dim_value if d.HasField("dim_value") else None for d in kind.shape.dim]
+        if kind.HasField("shape") and (
+            len(dims) != result.ndim
+            or any(d not in (None, size) for d, size in zip(dims, result.shape, strict=True))
+        ):
+            return True
+    return False
+
+
+def _inferred(proto: Any, values: Mapping[str, Any], opset: int) -> dict[str, Any]:
+    """Return the `onnx.TypeProto` of each output, given the values of the inputs."""
+    import onnx
+    from onnx.shape_inference import infer_node_outputs
+
+    schema = onnx.defs.get_schema(proto.op_type, opset, "")
+    types = {name: _type(value) for name, value in values.items()}
+    opsets = [onnx.helper.make_opsetid("", opset)]
+    return dict(infer_node_outputs(schema, proto, types, _integers(values), opset_imports=opsets))
 
 
 def _integers(values: Mapping[str, Any]) -> dict[str, Any]:

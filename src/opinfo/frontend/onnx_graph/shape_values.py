@@ -121,8 +121,9 @@ def _slice(x: list[Elements | None], attrs: Mapping[str, Any], a: SizeArithmetic
     assert data is not None
     index: list[Any] = [slice(None)] * data.ndim
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        stop = None if step < 0 and end < -data.shape[axis] else end
-        index[axis] = slice(start, stop, step)
+        size = data.shape[axis]
+        stop = None if step < 0 and end < -size else end
+        index[axis] = slice(max(start, -size) if step < 0 else start, stop, step)
     part: Elements = data[tuple(index)]
     return part
 

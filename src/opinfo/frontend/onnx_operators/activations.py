@@ -61,7 +61,7 @@ def prelu(node: OnnxNode) -> Any:
     """Return x, or slope * x below 0, with a slope that broadcasts to x."""
     own, slopes = node.shape(0), node.shape(1)
     aligned = list(zip(reversed(own), reversed(slopes), strict=False))
-    if len(slopes) <= len(own) and all(not is_expr(a) and (b == 1 or same(a, b))
+    if own and len(slopes) <= len(own) and all(not is_expr(a) and (b == 1 or same(a, b))
                                        for a, b in aligned):  # fmt: skip
         return convert(node)
     data, slope = broadcast(node, [node.tensor(0), node.tensor(1)])

@@ -69,6 +69,18 @@ def window(node: OnnxNode, kernel: Sequence[int], spatial: Sequence[Dim]) -> Win
     return Window(list(kernel), strides, dilations, before, after)
 
 
+def require_reach(node: OnnxNode, what: Window, spatial: Sequence[Dim]) -> None:
+    """Refuse a kernel that exceeds the padded data, of which runtimes differ in the output's size.
+
+    ONNX's formula gives none, ONNX Runtime and ONNX's type inference sometimes one element.
+    """
+    sizes = zip(spatial, what.before, what.after, what.reach, strict=True)
+    for extent, first, last, reach in sizes:
+        if not any(map(is_expr, (extent, first, last))) and 0 < extent < reach - first - last:
+            size = extent + first + last
+            node.refuse(f"its kernel reaches over {reach} elements, but padded data has {size}")
+
+
 def _same(node: OnnxNode, extent: Dim, reach: int, stride: int) -> Dim:
     """Return the padding of an axis for which the output has ceil(extent / stride) elements."""
     arithmetic = node.arithmetic
@@ -104,7 +116,12 @@ def convolved(node: OnnxNode, data: Any, weights: Any, out_dtype: str | None = N
     if any(is_expr(k) for k in kernel):
         node.refuse("weights of a symbolic size", *kernel)
     _check_kernel(node, kernel)
-    data, what = prepadded(node, data, window(node, kernel[2:], sizes[2:]))
+    if is_expr(sizes[1]):  # the weights say how many channels there are
+        sizes = [sizes[0], kernel[1] * int(node.attr("group", 1)), *sizes[2:]]
+        data = node.cast_shape(data, sizes)
+    what = window(node, kernel[2:], sizes[2:])
+    require_reach(node, what, sizes[2:])
+    data, what = prepadded(node, data, what)
     op = (relax.op.nn.conv1d, relax.op.nn.conv2d, relax.op.nn.conv3d)[rank - 1]
     layout, kernel_layout, _ = LAYOUTS[rank]
     return node.emit(
@@ -135,6 +152,9 @@ def conv_transpose(node: OnnxNode) -> Any:
     if rank not in LAYOUTS:
         node.refuse(f"a convolution in {rank} dimensions, expected 1 to 3")
     _check_kernel(node, kernel)
+    data = node.tensor(0)
+    if is_expr(sizes[1]):  # the weights say how many channels there are
+        data = node.cast_shape(data, [sizes[0], kernel[0], *sizes[2:]])
     strides = list(node.attr("strides") or [1] * rank)
     dilations = list(node.attr("dilations") or [1] * rank)
     extra = list(node.attr("output_padding") or [0] * rank)
@@ -146,9 +166,8 @@ def conv_transpose(node: OnnxNode) -> Any:
     if any(d != 1 for d in dilations):
         node.refuse("a transposed convolution with dilations has no lowering")
     result = node.emit(
-        op(node.tensor(0), node.tensor(1), strides, [*before, *after], extra, dilations,
-           node.attr("group", 1), layout, kernel_layout,
-           out_dtype=accumulated(node.tensor(0)))
+        op(data, node.tensor(1), strides, [*before, *after], extra, dilations,
+           node.attr("group", 1), layout, kernel_layout, out_dtype=accumulated(data))
     )  # fmt: skip
     return biased(node, result, 2)
 
@@ -195,7 +214,8 @@ def _transposed_pads(
 ) -> tuple[list[int], list[int]]:  # fmt: skip
     """Return the padding that a transposed convolution crops, at the starts and the ends.
 
-    Where a requested size is larger than the result, ``extra`` grows: rows of zeros at the end.
+    Where a requested size is larger than the result, ``extra`` grows: rows of zeros at the end. By
+    ONNX's type inference, and in ONNX Runtime, the automatic size only shrinks.
     """
     rank = len(spatial)
     mode = node.text("auto_pad", "NOTSET")
@@ -207,6 +227,8 @@ def _transposed_pads(
         return pads[:rank], pads[rank:]
     before, after = [], []
     for k in range(rank):
+        if is_expr(kernel[k]):
+            node.refuse("weights of a symbolic size", kernel[k])
         reach = (kernel[k] - 1) * dilations[k] + 1
         if shape is None:
             total = reach + extra[k] - strides[k]
@@ -214,7 +236,8 @@ def _transposed_pads(
             node.refuse("output_shape with a symbolic size", spatial[k])
         else:
             total = strides[k] * (spatial[k] - 1) + extra[k] + reach - list(shape)[-rank:][k]
-        extra[k] += max(-total, 0)
+        if shape is not None:
+            extra[k] += max(-total, 0)
         total = max(total, 0)
         half = total // 2
         first = half if mode == "SAME_UPPER" else total - half

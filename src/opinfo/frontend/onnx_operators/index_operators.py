@@ -57,7 +57,8 @@ def _from_start(node: OnnxNode, k: int, dims: Sequence[Any], extents: Any) -> An
         if (value.elements >= 0).all():
             return node.tensor(k)
         if not any(map(is_expr, dims)):
-            array = value.elements + np.where(value.elements < 0, np.array(dims, "int64"), 0)
+            sizes = np.array(dims if len(dims) > 1 else dims[0], "int64")  # a scalar keeps its rank
+            array = value.elements + np.where(value.elements < 0, sizes, 0)
             return relax.const(array.astype(value.dtype), value.dtype)
     indices = node.tensor(k)
     if value.dtype.startswith("u"):
@@ -207,6 +208,8 @@ def cumulated(node: OnnxNode) -> Any:
     if not -rank <= axis < rank:
         node.refuse(f"axis is {axis}, expected -{rank} to {rank - 1}")
     axis %= rank
+    if any(isinstance(dim, int) and dim == 0 for dim in node.shape(0)):
+        return node.value(0)  # TVM's code divides by the number of elements
     data, reverse = node.tensor(0), bool(node.attr("reverse", 0))
     data = node.emit(relax.op.flip(data, axis)) if reverse else data
     exclusive = bool(node.attr("exclusive", 0))

@@ -23,9 +23,13 @@ def layer_normalization(node: OnnxNode) -> list[Any]:
     sizes = node.shape(0)[axis:]
     if node.rank(1) != len(axes) or (node.has(2) and node.rank(2) != len(axes)):
         node.refuse(f"a scale or bias of another rank than {len(axes)}")
+    # A number holds for a symbol; cast to a symbol, constants would define it once more.
+    for own in (node.shape(k) for k in (1, 2) if node.has(k)):
+        sizes = [b if isinstance(b, int) else a for a, b in zip(sizes, own, strict=True)]
     scale = node.cast_shape(node.tensor(1), sizes)
     bias = node.cast_shape(node.tensor(2), sizes) if node.has(2) else relax.op.zeros(sizes, dtype)
-    data, epsilon = node.tensor(0), float(node.attr("epsilon", 1e-5))
+    data = node.cast_shape(node.tensor(0), [*node.shape(0)[:axis], *sizes])
+    epsilon = float(node.attr("epsilon", 1e-5))
     result = node.emit(relax.op.nn.layer_norm(data, scale, bias, axes, epsilon))
     if not node.wants(1) and not node.wants(2):
         return [result, None, None]

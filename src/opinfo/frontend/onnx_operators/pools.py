@@ -11,7 +11,7 @@ from ..onnx_graph.converter_table import converts
 from ..onnx_graph.onnx_node import OnnxNode, dims_of
 from ..onnx_graph.tvm_converters import convert
 from ..onnx_graph.values import Dim
-from .convolution import LAYOUTS, Window, prepadded, window
+from .convolution import LAYOUTS, Window, prepadded, require_reach, window
 from .shaping.slices_and_pads import padded
 
 
@@ -76,7 +76,10 @@ def _window(node: OnnxNode) -> Window:
     sizes = node.shape(0)
     if len(sizes) - 2 not in LAYOUTS:
         node.refuse(f"a pool in {len(sizes) - 2} dimensions, expected 1 to 3")
-    return window(node, list(node.attr("kernel_shape")), sizes[2:])
+    what = window(node, list(node.attr("kernel_shape")), sizes[2:])
+    if not node.attr("ceil_mode", 0):
+        require_reach(node, what, sizes[2:])
+    return what
 
 
 def _check_inside(node: OnnxNode, what: Window) -> None:
@@ -91,7 +94,7 @@ def _rounded_up(node: OnnxNode, what: Window) -> Window:
 
     A last window that would start beyond the data and its first padding is dropped.
     """
-    if not node.attr("ceil_mode", 0) or node.text("auto_pad", "NOTSET") not in ("NOTSET", ""):
+    if not node.attr("ceil_mode", 0) or node.text("auto_pad", "NOTSET").startswith("SAME"):
         return what
     after = [
         _extended(node, n, first, last, reach, stride)

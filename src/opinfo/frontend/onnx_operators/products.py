@@ -8,13 +8,13 @@ from tvm import relax
 
 from ..onnx_graph.converter_table import MICROSOFT, converts
 from ..onnx_graph.half_types import accumulated
-from ..onnx_graph.onnx_node import OnnxNode
+from ..onnx_graph.onnx_node import OnnxNode, dims_of
 
 
 @converts("MatMul")
 def matmul(node: OnnxNode) -> Any:
     """Multiply matrices, broadcasting other axes."""
-    return _product(node.tensor(0), node.tensor(1))
+    return _product(node, node.tensor(0), node.tensor(1))
 
 
 @converts("FusedMatMul", domain=MICROSOFT)
@@ -22,18 +22,23 @@ def fused_matmul(node: OnnxNode) -> Any:
     """Multiply matrices that may be transposed, times a number."""
     if node.attr("transBatchA", 0) or node.attr("transBatchB", 0):
         node.refuse("transBatchA and transBatchB have no lowering")
-    return _times(node, _product(*_sides(node)), "alpha")
+    return _times(node, _product(node, *_sides(node)), "alpha")
 
 
 @converts("Gemm")
 def gemm(node: OnnxNode) -> Any:
     """Return alpha * A @ B + beta * C, where A and B may be transposed."""
-    result = _times(node, _product(*_sides(node)), "alpha")
+    result = _times(node, _product(node, *_sides(node)), "alpha")
     return relax.op.add(result, _times(node, node.tensor(2), "beta")) if node.has(2) else result
 
 
-def _product(left: Any, right: Any) -> Any:
-    return relax.op.matmul(left, right, out_dtype=accumulated(left))
+def _product(node: OnnxNode, left: Any, right: Any) -> Any:
+    product = relax.op.matmul(left, right, out_dtype=accumulated(left))
+    if isinstance(depth := dims_of(left)[-1], int) and depth == 0:
+        # TVM leaves a sum of no terms unwritten.
+        whole = node.builder.normalize(product)
+        return relax.op.zeros(dims_of(whole), str(whole.ty.dtype))
+    return product
 
 
 def _sides(node: OnnxNode) -> list[Any]:

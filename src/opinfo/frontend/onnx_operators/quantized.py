@@ -74,7 +74,8 @@ def _dtype(node: OnnxNode, terms: Any, depth: Any = None) -> str:
 @converts("MatMulInteger")
 def matmul_integer(node: OnnxNode) -> Any:
     """Multiply matrices of 8-bit integers minus their zero points, to int32."""
-    to = _dtype(node, lambda w: w.sum(-2).max(initial=0), node.shape(0)[-1])
+    terms = -1 if node.rank(1) == 1 else -2
+    to = _dtype(node, lambda w: w.sum(terms).max(initial=0), node.shape(0)[-1])
     rows = [*node.shape(2), 1] if node.has(2) and len(node.shape(2)) == 1 else None
     left = _shifted(node, 0, 2, rows, to)
     right = _shifted(node, 1, 3, None, to)

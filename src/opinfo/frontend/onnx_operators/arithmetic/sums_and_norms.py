@@ -34,12 +34,24 @@ def reduction(node: OnnxNode) -> Any:
     """Combine the elements along axes; without axes, each element is alone."""
     before, combine, after = FORMULAS[node.op]
     axes, data = _operands(node, bool(after))
+    if any(isinstance(node.shape(0)[axis], int) and node.shape(0)[axis] == 0 for axis in axes):
+        return _of_nothing(node, axes)
     data = node.emit(before(data)) if before else data
     if node.op == "ReduceMean" and "float" not in node.dtype(0):
         return _mean_of_integers(node, data, axes)
     if axes:
         data = node.emit(combine(data, axes, bool(node.attr("keepdims", 1))))
     return _in_dtype(node, node.emit(after(data)) if after else data)
+
+
+def _of_nothing(node: OnnxNode, axes: Sequence[int]) -> Any:
+    """Return what is reduced from no elements; a loop of TVM over none leaves it unwritten."""
+    dtype, keep = node.dtype(0), bool(node.attr("keepdims", 1))
+    # A mean of nothing is undefined in ONNX; ONNX Runtime has 0.
+    log_of_nothing = -np.inf if np.dtype(dtype).kind == "f" else 0.0
+    number = {"ReduceProd": 1.0, "ReduceLogSum": log_of_nothing}.get(node.op, 0.0)
+    dims = [1 if k in axes else dim for k, dim in enumerate(node.shape(0)) if keep or k not in axes]
+    return relax.op.broadcast_to(relax.const(number, dtype), dims)
 
 
 def _mean_of_integers(node: OnnxNode, data: Any, axes: Sequence[int]) -> Any:

@@ -109,7 +109,9 @@ def _resized(
     fixed = not any(is_expr(d) for d in [*own, *sizes])
     # TVM's linear method fails on symbolic sizes in other coordinates.
     known = TRANSFORMS if fixed or mode != "linear" else ("half_pixel",)
-    if exact and min(changed) >= 2 and len(own) in (3, 4, 5) and transform in known:
+    # TVM divides the distance of corners by that of the result's, which is 0 for one element.
+    corners = transform != "align_corners" or all(not _is_one(d) for d in sizes[2:])
+    if exact and corners and min(changed) >= 2 and len(own) in (3, 4, 5) and transform in known:
         return _by_tvm(node, what)
     result, dtype = node.tensor(0), node.dtype(0)
     between = mode != "nearest" and "float" not in dtype  # weights of integers would be 0 or 1
@@ -118,6 +120,10 @@ def _resized(
     for axis in changed:
         result = _along(node, result, axis, own[axis], what)
     return relax.op.astype(result, dtype) if between else result
+
+
+def _is_one(dim: Dim) -> bool:
+    return isinstance(dim, int) and dim == 1
 
 
 def _scaled(node: OnnxNode, dim: Dim, scale: float) -> Dim:

@@ -8,7 +8,7 @@ import numpy as np
 from tvm import relax, tirx, topi
 
 from ...onnx_graph.converter_table import converts
-from ...onnx_graph.onnx_node import OnnxNode
+from ...onnx_graph.onnx_node import OnnxNode, dims_of
 from ...onnx_graph.scalars import is_expr
 from ...onnx_graph.values import Dim
 
@@ -44,8 +44,13 @@ def _sliced(node: OnnxNode, data: Any, axis: int, dim: Dim, start: Dim, end: Dim
     first, last = _clamped(node, start, dim), _clamped(node, end, dim)
     if node.arithmetic.equal(first, 0) and node.arithmetic.equal(last, dim) and step == 1:
         return data
-    if not (is_expr(dim) or is_expr(first) or is_expr(last)):
-        return node.emit(relax.op.strided_slice(data, [axis], [first], [max(first, last)], [step]))
+    static = not (is_expr(dim) or is_expr(first) or is_expr(last))
+    if node.arithmetic.equal(first, last) or (static and last < first):
+        # TVM does not compile some slices of slices without elements.
+        sizes = [0 if k == axis else size for k, size in enumerate(dims_of(data))]
+        return node.emit(relax.op.zeros(sizes, str(data.ty.dtype)))
+    if static:
+        return node.emit(relax.op.strided_slice(data, [axis], [first], [last], [step]))
     if not node.arithmetic.proves(last >= first):
         last = node.arithmetic.maximum(first, last)
     return node.emit(
@@ -86,9 +91,10 @@ def _reversed(
             node.refuse("it slices backwards a part of a symbolic size", dim)
         first, last = 0, dim
     else:
-        begin = min(start, dim - 1) if start >= 0 else start + dim
+        # ONNX clamps a start before the axis to its first element; numpy would return none.
+        begin = min(max(start if start >= 0 else start + dim, 0), dim - 1)
         stop = max(end + dim, -1) if end < 0 else min(end, dim)
-        first, last = dim - 1 - max(begin, -1), dim - 1 - stop
+        first, last = dim - 1 - begin, dim - 1 - stop
     flipped = node.emit(relax.op.flip(data, axis))
     return _sliced(
         node, flipped, axis, dim, first, last if is_expr(last) else max(first, last), -step
@@ -206,13 +212,14 @@ def padded(
             # an axis is repeated once, without its edge in mode reflect
             least = 1 if mode == "edge" else amount + (mode == "reflect")
             node.require(dim >= (least if amount else 0))
-    if all(isinstance(x, int) for x in before + after):
+    value = np.asarray(number).item()
+    exact = mode != "constant" or isinstance(value, float) or int(float(value)) == value
+    if exact and all(isinstance(x, int) for x in before + after):  # Relax's value is a float
         widths = [int(x) for pair in zip(before, after, strict=True) for x in pair]
-        value = float(np.asarray(number).item())
-        return node.emit(relax.op.nn.pad(data, widths, MODES[mode], value))
+        return node.emit(relax.op.nn.pad(data, widths, MODES[mode], float(value)))
     if mode != "constant":
         node.refuse(f"mode '{mode}' with symbolic pads", *before, *after)
-    value = tirx.const(np.asarray(number).item(), str(data.ty.dtype))
+    fill = tirx.const(value, str(data.ty.dtype))
     first = [x if is_expr(x) else tirx.IntImm("int64", x) for x in before]
     last = [x if is_expr(x) else tirx.IntImm("int64", x) for x in after]
-    return node.builder.emit_te(topi.nn.pad, data, first, last, value)
+    return node.builder.emit_te(topi.nn.pad, data, first, last, fill)
