@@ -81,7 +81,7 @@ def test_one_server_times_what_runs_on_the_gpu_and_keeps_it_under_its_name() -> 
 
 @pytest.mark.usefixtures("present")
 def test_measuring_on_a_gpu_has_a_limit_unless_another_is_chosen() -> None:
-    options = MeasureOptions(None, None, None, 1, 60.0, [])
+    options = MeasureOptions(tune=True)
     assert options.measure(TARGET, lambda *_: None).seconds == 180
     assert options.measure("llvm", lambda *_: None).seconds is None
     assert replace(options, seconds=9).measure(TARGET, lambda *_: None).seconds == 9
