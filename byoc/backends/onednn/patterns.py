@@ -196,7 +196,7 @@ def begins(node: Node) -> str | None:
     if len(node.info.operands) == 1:
         if eltwise_of(node.info.name, node.info.attrs) is None and "x2" not in node.info.attrs:
             return "the first operand is a literal"
-        return None if node.result.rank else "the result is a scalar, which oneDNN does not take"
+        return None
     second = node.operand(1)
     if second is None or second is first:
         return "both operands are the same value"

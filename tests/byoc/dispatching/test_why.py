@@ -285,3 +285,9 @@ def test_what_is_laid_out_otherwise_or_not_recognised() -> None:
         relax.transform.AnnotateTIROpPattern()(mod)))  # fmt: skip
     (left,) = dispatch(fused, [NPU]).left
     assert left.why.startswith("not recognised: ")
+
+
+def test_a_module_that_is_not_lowered_is_said() -> None:
+    mod = nets.net(lambda e, r, x: e(op.exp(x)), (2, 3), legal=False)
+    with pytest.warns(UserWarning, match=r"^dispatch: .* relax\.exp is not lowered; apply relax"):
+        dispatch(mod, ["tvm"])

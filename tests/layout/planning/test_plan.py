@@ -15,7 +15,6 @@ from tvm.script import relax as R
 from tvm.script import tirx as T
 
 from opinfo.analysis import Refusal
-from opinfo.byoc import dispatch
 from opinfo.layout import Layout, plan_layout
 from opinfo.layout.rewrite.rewrite import rewrite
 from opinfo.layout.search.decide import bytes_moved
@@ -98,18 +97,15 @@ def test_nothing_to_do_changes_nothing() -> None:
     tvm.ir.assert_structural_equal(PlanLayout()(mod), mod)
 
 
-@pytest.mark.parametrize("entry", ["plan_layout", "dispatch"])
-def test_a_module_that_is_not_lowered_is_said(entry: str) -> None:
-    x = relax.Var("x", R.Tensor((2, 3), "float32"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [x]):
-        builder.emit_func_output(builder.emit(relax.op.exp(x)))
-    call: Any = {"plan_layout": plan_layout, "dispatch": lambda mod: dispatch(mod, ["tvm"])}[entry]
-    with pytest.warns(UserWarning, match=rf"^{entry}: .* relax\.exp is not lowered; apply relax"):
-        call(builder.get())
+def test_a_module_that_is_not_lowered_is_said() -> None:
+    mod = nets.net(lambda e, r, x: e(relax.op.exp(x)), (2, 3), legal=False)
+    with pytest.warns(
+        UserWarning, match=r"^plan_layout: .* relax\.exp is not lowered; apply relax"
+    ):
+        plan_layout(mod)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        call(relax.transform.LegalizeOps()(builder.get()))
+        plan_layout(relax.transform.LegalizeOps()(mod))
 
 
 @pytest.mark.parametrize("strings", [["NHWC", "OHWI"], ["NCHW4c", "OIHW4i4o"]])
