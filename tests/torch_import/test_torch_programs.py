@@ -318,6 +318,8 @@ def test_every_kth_element_of_an_axis_is_replaced() -> None:
         z = x.clone()
         z[1::3, :7] = y
         z[:, 6::2] = 7.0
+        z[:, 1:3:2] = z[:, 1:3:2] * 2  # one element, and places of the same step behind it
+        z[0, 1:7:2] = z[0, 2:8:2] + 1
         return z
 
     check(net, (torch.randn(8, 9), torch.randn(3, 7)))

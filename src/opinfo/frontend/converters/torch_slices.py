@@ -109,7 +109,8 @@ def _interleaved(importer: Any, extent: Any, length: Any, start: Any, step: int)
     """Return places in an axis and the rows after it, of which ``length`` replace a slice."""
     if all(isinstance(e, (int, tirx.IntImm)) for e in (extent, length, start)):
         places = np.arange(int(extent))
-        places[int(start) :: step] = int(extent) + np.arange(int(length))
+        rows = np.arange(int(length))
+        places[int(start) + step * rows] = int(extent) + rows
         return relax.const(places, "int64")
     emit, op = importer.block_builder.emit, relax.op
     size, first, count = (tensor(importer, e, "int64") for e in (extent, start, length))
