@@ -91,16 +91,39 @@ def test_reductions_and_results_without_elements() -> None:
         _node("MatMul", "w", "none", out="d"),
         _node("Slice", "w", "end", "end", out="e"),
         _node("CumSum", "none", "last", out="f"),
+        _node("ReduceMax", "none", out="g", axes=[0], keepdims=0),
+        _node("ReduceMin", "none", out="h", axes=[0], keepdims=0),
+        _node("ReduceLogSumExp", "none", out="i", axes=[0], keepdims=0),
+        _node("Einsum", "w", "none", out="j", equation="ij,jk->ik"),
     ]
     weights = {"w": floats(2, 0), "end": np.array([2]), "last": np.array(1)}
-    proto = model(nodes, {"x": ((2, 3), "float32")}, list("abcdef"), weights)
+    proto = model(nodes, {"x": ((2, 3), "float32")}, list("abcdefghij"), weights)
     x = floats(2, 3)
     results = opinfo.compile(from_model(proto, {}), []).run(x)
     expected = [np.zeros(()), np.zeros((1, 1)), np.ones((1, 3)), np.zeros((2, 3)), np.zeros((0, 0)),
-                np.zeros((0, 3))]  # fmt: skip
+                np.zeros((0, 3)), np.full(3, -np.inf), np.full(3, np.inf), np.full(3, -np.inf),
+                np.zeros((2, 3))]  # fmt: skip
     for got, right in zip(results, expected, strict=True):
         assert got.dtype == np.float32
         np.testing.assert_array_equal(got, right)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "int64"])
+def test_extrema_of_no_integers_are_limits(dtype: str) -> None:
+    nodes = [_node("Slice", "x", "end", "end", out="none"),
+             _node("ReduceMax", "none", out="a", axes=[0], keepdims=0),
+             _node("ReduceMin", "none", out="b", axes=[0], keepdims=0)]  # fmt: skip
+    proto = model(nodes, {"x": ((2, 3), dtype)}, ["a", "b"], {"end": np.array([2])})
+    results = opinfo.compile(from_model(proto, {}), []).run(np.ones((2, 3), dtype))
+    limits = np.iinfo(dtype)
+    for got, right in zip(results, (limits.min, limits.max), strict=True):
+        np.testing.assert_array_equal(got, np.full(3, right, dtype))
+
+
+def test_a_shape_of_two_axes_is_flattened() -> None:
+    weights = {"s": np.array([[4, 3]])}
+    proto = model([_node("Expand", "x", "s", out="y")], {"x": ((1, 3), "float32")}, ["y"], weights)
+    compare(proto, {"x": floats(1, 3)})
 
 
 def test_sizes_of_constants_hold_for_symbols() -> None:

@@ -12,7 +12,7 @@ from tvm import relax
 from ...analysis.support.tvm_compat import GenericConst
 from ..onnx_graph.attributes import dtype_name
 from ..onnx_graph.converter_table import converts
-from ..onnx_graph.onnx_node import OnnxNode
+from ..onnx_graph.onnx_node import OnnxNode, dims_of
 from ..onnx_graph.tvm_converters import broadcast
 from ..onnx_graph.values import TensorValue
 
@@ -133,7 +133,11 @@ def lp_normalization(node: OnnxNode) -> Any:
 def einsum(node: OnnxNode) -> Any:
     """Return a sum over named axes."""
     tensors = [node.tensor(k) for k in range(len(node.inputs))]
-    return relax.op.einsum(relax.Tuple(tensors), node.text("equation", "").replace(" ", ""))
+    result = relax.op.einsum(relax.Tuple(tensors), node.text("equation", "").replace(" ", ""))
+    if not any(dim == 0 for t in tensors for dim in dims_of(t) if isinstance(dim, int)):
+        return result
+    # A loop of TVM over no elements leaves the sum unwritten.
+    return relax.op.zeros(node.emit(result).ty.shape, node.dtype(0))
 
 
 @converts("Sum", "Mean", "Max", "Min")

@@ -25,7 +25,7 @@ def layer_normalization(node: OnnxNode) -> list[Any]:
         node.refuse(f"a scale or bias of another rank than {len(axes)}")
     # A number holds for a symbol; cast to a symbol, constants would define it once more.
     for own in (node.shape(k) for k in (1, 2) if node.has(k)):
-        sizes = [b if isinstance(b, int) else a for a, b in zip(sizes, own, strict=True)]
+        sizes = [a if isinstance(a, int) else b for a, b in zip(sizes, own, strict=True)]
     scale = node.cast_shape(node.tensor(1), sizes)
     bias = node.cast_shape(node.tensor(2), sizes) if node.has(2) else relax.op.zeros(sizes, dtype)
     data = node.cast_shape(node.tensor(0), [*node.shape(0)[:axis], *sizes])

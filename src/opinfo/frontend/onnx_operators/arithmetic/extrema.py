@@ -31,6 +31,8 @@ def extremum(node: OnnxNode) -> Any:
     if not axes:
         return node.value(0)
     data = node.tensor(0)
+    if has_none(node, axes):
+        return of_nothing(node, axes, _limit(dtype, not largest))
     if np.dtype(dtype).kind == "f":
         return node.builder.emit_te(extremum_of_floats, data, axes, keep, largest)
     reduce = relax.op.max if largest else relax.op.min
@@ -40,6 +42,28 @@ def extremum(node: OnnxNode) -> Any:
     if largest:  # the largest of no uint8 is 0, the smallest of none is 255
         return relax.op.astype(node.emit(relax.op.max(whole, axes, keep)), "bool")
     return relax.op.not_equal(node.emit(relax.op.min(whole, axes, keep)), relax.const(0, "uint8"))
+
+
+def has_none(node: OnnxNode, axes: Sequence[int]) -> bool:
+    """Return whether an axis that is reduced is known to have no elements."""
+    return any(isinstance(dim := node.shape(0)[axis], int) and dim == 0 for axis in axes)
+
+
+def of_nothing(node: OnnxNode, axes: Sequence[int], number: Any) -> Any:
+    """Return what is reduced from no elements; a loop of TVM over none leaves it unwritten."""
+    keep = bool(node.attr("keepdims", 1))
+    dims = [1 if k in axes else dim for k, dim in enumerate(node.shape(0)) if keep or k not in axes]
+    return relax.op.broadcast_to(relax.const(number, node.dtype(0)), dims)
+
+
+def _limit(dtype: str, largest: bool) -> Any:
+    """Return the largest or smallest number of a dtype, infinities included."""
+    kind = np.dtype(dtype).kind
+    if kind == "b":
+        return largest
+    if kind == "f":
+        return np.inf if largest else -np.inf
+    return np.iinfo(dtype).max if largest else np.iinfo(dtype).min
 
 
 def reduced_axes(node: OnnxNode, rank: int) -> list[int]:

@@ -14,7 +14,7 @@ from tvm import relax
 
 from ...onnx_graph.converter_table import converts
 from ...onnx_graph.onnx_node import OnnxNode
-from .extrema import largest_of_floats, reduced_axes
+from .extrema import has_none, largest_of_floats, of_nothing, reduced_axes
 
 Unary = Callable[[Any], Any]
 #: What is applied to elements, how they are combined, and what is applied to the result.
@@ -34,8 +34,8 @@ def reduction(node: OnnxNode) -> Any:
     """Combine the elements along axes; without axes, each element is alone."""
     before, combine, after = FORMULAS[node.op]
     axes, data = _operands(node, bool(after))
-    if any(isinstance(node.shape(0)[axis], int) and node.shape(0)[axis] == 0 for axis in axes):
-        return _of_nothing(node, axes)
+    if has_none(node, axes):
+        return of_nothing(node, axes, _number_of_none(node))
     data = node.emit(before(data)) if before else data
     if node.op == "ReduceMean" and "float" not in node.dtype(0):
         return _mean_of_integers(node, data, axes)
@@ -44,14 +44,12 @@ def reduction(node: OnnxNode) -> Any:
     return _in_dtype(node, node.emit(after(data)) if after else data)
 
 
-def _of_nothing(node: OnnxNode, axes: Sequence[int]) -> Any:
-    """Return what is reduced from no elements; a loop of TVM over none leaves it unwritten."""
-    dtype, keep = node.dtype(0), bool(node.attr("keepdims", 1))
+def _number_of_none(node: OnnxNode) -> float:
+    """Return the sum, product, mean, norm or logarithm of no elements."""
+    if node.op in ("ReduceLogSum", "ReduceLogSumExp"):
+        return -np.inf if np.dtype(node.dtype(0)).kind == "f" else 0.0
     # A mean of nothing is undefined in ONNX; ONNX Runtime has 0.
-    log_of_nothing = -np.inf if np.dtype(dtype).kind == "f" else 0.0
-    number = {"ReduceProd": 1.0, "ReduceLogSum": log_of_nothing}.get(node.op, 0.0)
-    dims = [1 if k in axes else dim for k, dim in enumerate(node.shape(0)) if keep or k not in axes]
-    return relax.op.broadcast_to(relax.const(number, dtype), dims)
+    return 1.0 if node.op == "ReduceProd" else 0.0
 
 
 def _mean_of_integers(node: OnnxNode, data: Any, axes: Sequence[int]) -> Any:
@@ -69,6 +67,8 @@ def log_sum_exp(node: OnnxNode) -> Any:
     axes, data = _operands(node, True)
     if not axes:
         return node.value(0)
+    if has_none(node, axes):
+        return of_nothing(node, axes, _number_of_none(node))
     dtype = str(data.ty.dtype)
     most = largest_of_floats(node, data, axes)
     shift = node.emit(relax.op.where(relax.op.isfinite(most), most, relax.const(0.0, dtype)))
