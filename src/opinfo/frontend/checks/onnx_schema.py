@@ -37,7 +37,7 @@ AXES = {
 #: Inputs that are vectors, by operator, from the operator set on in which they all are.
 VECTORS = {
     "Squeeze": ("axes",), "Unsqueeze": ("axes",), "Split": ("split",), "Pad": ("pads", "axes"),
-    "Slice": ("starts", "ends", "axes", "steps"), "Tile": ("repeats",), "Expand": ("shape",),
+    "Slice": ("starts", "ends", "axes", "steps"), "Tile": ("repeats",),
     "Reshape": ("shape",), "InstanceNormalization": ("scale", "B"),
 }  # fmt: skip
 FIRST_VECTORS = 6

@@ -31,8 +31,8 @@ CHOICES: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("GridSample", "padding_mode"): ("zeros", "border", "reflection"),
     ("Pad", "mode"): ("constant", "reflect", "edge", "wrap"),
 }  # fmt: skip
-#: The types of ONNX in which norms are computed: float, float16, double and bfloat16.
-STASHES = (1, 10, 11, 16)
+#: The types of ONNX in which norms are computed: any, float, float16, double and bfloat16.
+STASHES = (0, 1, 10, 11, 16)
 #: The least value of a number, or of each of several.
 LEAST: Mapping[tuple[str, str], int] = {
     ("Conv", "group"): 1, ("ConvInteger", "group"): 1, ("ConvTranspose", "group"): 1,

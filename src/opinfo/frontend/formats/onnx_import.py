@@ -28,7 +28,7 @@ from ..converters.sizes.derived_sizes import bind_derived, in_parameters, with_v
 from ..onnx_graph import attributes, functions, half_types, tvm_converters
 from ..onnx_graph.control_flow.branches import branch_values
 from ..onnx_graph.control_flow.recursion import loop_values
-from ..onnx_graph.converter_table import Converter
+from ..onnx_graph.converter_table import RUNTIME_DOMAINS, Converter
 from ..onnx_graph.folding import folded
 from ..onnx_graph.legality import TOLERATED, contradicts_types, why_illegal
 from ..onnx_graph.onnx_node import OnnxNode, dims_of
@@ -222,7 +222,7 @@ class GraphImport:
         opset = self.opsets.get(domain, 1) if domain else self.opset
         if not domain and not self.opsets.keys() & set(STANDARD):
             raise NotConvertible("the model imports no operator set of domain ''")
-        if domain and not self._functions and domain not in self.opsets:
+        if domain not in ("", *RUNTIME_DOMAINS, *self.opsets) and not self._functions:
             raise NotConvertible(f"the model imports no operator set of domain '{domain}'")
         if (domain, proto.op_type) not in self.functions:
             check_node(proto, opset, domain)

@@ -13,6 +13,8 @@ Kind = TypeVar("Kind", bound=Converter)
 MICROSOFT = "com.microsoft"
 #: Domain of ONNX's operators of classical machine learning.
 ML = "ai.onnx.ml"
+#: Domains that ONNX Runtime has for a model that imports no operator set of them.
+RUNTIME_DOMAINS = (MICROSOFT, ML)
 CONVERTERS: dict[tuple[str, str], Converter] = {}
 
 
