@@ -98,10 +98,12 @@ def RaiseOps(
         TypeError: `ops` or `prefer` is one string.
         ValueError: The kind of certificate or an operator is unknown.
     """
-    check_requirements(certificate, exact, ops, prefer)
+    chosen = ops if ops is None or isinstance(ops, str) else tuple(ops)
+    first = prefer if isinstance(prefer, str) else tuple(prefer)
+    check_requirements(certificate, exact, chosen, first)
 
     def run(mod: Any) -> Any:
-        return raise_ops(mod, certificate=certificate, exact=exact, ops=ops, prefer=prefer).module
+        return raise_ops(mod, certificate=certificate, exact=exact, ops=chosen, prefer=first).module
 
     return _pass("RaiseOps", run)
 
