@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 import platform
@@ -45,8 +46,9 @@ class Measure:
             over the first values of all extents, the second values, and so on.
         target: TVM's target: a CPU's or a GPU's.
         progress: Called with the number of finished candidates, the total and a name.
-        seconds: Seconds after which measuring ends, from the first candidate on; None for no limit.
-            Candidates are measured in the order in which they are given, and the rest has no times.
+        seconds: Seconds after which measuring ends, from the first candidate of each dispatch or
+            compilation on; None for no limit. Candidates are measured in the order in which they
+            are given, and the rest has no times.
         checked: Compare results with those of TVM's code.
     """
 
@@ -85,6 +87,15 @@ class Measure:
     def deadline(self) -> float:
         """When measuring ends, by the monotonic clock; ``seconds`` count from the first access."""
         return math.inf if self.seconds is None else time.monotonic() + self.seconds
+
+    def anew(self) -> Measure:
+        """The same for another module: with the same store, but ``seconds`` start again."""
+        if self.seconds is None:
+            return self
+        _ = self.store  # which both have then, in memory too
+        other = copy.copy(self)
+        other.__dict__.pop("deadline", None)
+        return other
 
     @property
     def effort(self) -> Effort:
