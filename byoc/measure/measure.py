@@ -49,7 +49,8 @@ class Measure:
         seconds: Seconds after which measuring ends, from the first candidate of each dispatch or
             compilation on; None for no limit. Candidates are measured in the order in which they
             are given, and the rest has no times.
-        checked: Compare results with those of TVM's code.
+        checked: Compare results with those of TVM's code. What is not compared cannot be stored:
+            False requires that there is no ``database``, as its times would count as checked.
     """
 
     database: str | Path | None = None
@@ -78,6 +79,9 @@ class Measure:
             if isinstance(values, int) or not values or not all(v > 0 for v in values):
                 raise ValueError(f"Measure: extents[{name!r}] must be positive numbers in a "
                                  f"sequence, got {values!r}")  # fmt: skip
+        if not self.checked and self.database is not None:
+            raise ValueError(f"Measure: checked=False with database={str(self.database)!r} would "
+                             "store times of unchecked results: omit one of them")  # fmt: skip
 
     @cached_property
     def store(self) -> Database:

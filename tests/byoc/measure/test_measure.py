@@ -388,6 +388,14 @@ def test_the_limit_starts_again_with_each_dispatch(monkeypatch: pytest.MonkeyPat
     assert all(h.store is how.store for h in seen)
 
 
+def test_times_of_unchecked_results_are_not_stored(tmp_path: Path) -> None:
+    with pytest.raises(
+        ValueError, match=r"^Measure: checked=False with database='.*' would .*: omit one"
+    ):
+        Measure(tmp_path / "times.jsonl", checked=False)
+    assert not Measure(checked=False).checked
+
+
 def test_a_limit_ends_what_runs_and_keeps_what_was_measured(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
