@@ -160,7 +160,8 @@ def compile_module(
     if saved is not None:
         return build(finish(replay(lowered, saved, named)))
     layouts: Literal["best", "given"] = "best" if plan else "given"
-    options = Options(priority, force, measure, layouts, desired, calibration, proofs)
+    how = measure and measure.anew()
+    options = Options(priority, force, how, layouts, desired, calibration, proofs)
     dispatcher = prepare_in_faster_layouts(lowered, named, options)
     if len(named) == 1 and not plan:
         shared.lowered[named[0].name] = dispatcher.exclusions.request.lowered

@@ -73,7 +73,7 @@ def dispatch(
         TypeError: An argument has the wrong type.
         ValueError: The arguments are inconsistent.
     """
-    options = Options(priority, force, measure, layouts, desired, calibration)
+    options = Options(priority, force, measure and measure.anew(), layouts, desired, calibration)
     if isinstance(mod, tvm.IRModule):
         warn_if_not_lowered(mod, "dispatch")
     dispatcher = prepare_dispatch(mod, backends, options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 import platform
@@ -45,9 +46,11 @@ class Measure:
             over the first values of all extents, the second values, and so on.
         target: TVM's target: a CPU's or a GPU's.
         progress: Called with the number of finished candidates, the total and a name.
-        seconds: Seconds after which measuring ends, from the first candidate on; None for no limit.
-            Candidates are measured in the order in which they are given, and the rest has no times.
-        checked: Compare results with those of TVM's code.
+        seconds: Seconds after which measuring ends, from the first candidate of each dispatch or
+            compilation on; None for no limit. Candidates are measured in the order in which they
+            are given, and the rest has no times.
+        checked: Compare results with those of TVM's code. What is not compared cannot be stored:
+            False requires that there is no ``database``, as its times would count as checked.
     """
 
     database: str | Path | None = None
@@ -76,6 +79,9 @@ class Measure:
             if isinstance(values, int) or not values or not all(v > 0 for v in values):
                 raise ValueError(f"Measure: extents[{name!r}] must be positive numbers in a "
                                  f"sequence, got {values!r}")  # fmt: skip
+        if not self.checked and self.database is not None:
+            raise ValueError(f"Measure: checked=False with database={str(self.database)!r} would "
+                             "store times of unchecked results: omit one of them")  # fmt: skip
 
     @cached_property
     def store(self) -> Database:
@@ -85,6 +91,15 @@ class Measure:
     def deadline(self) -> float:
         """When measuring ends, by the monotonic clock; ``seconds`` count from the first access."""
         return math.inf if self.seconds is None else time.monotonic() + self.seconds
+
+    def anew(self) -> Measure:
+        """The same for another module: with the same store, but ``seconds`` start again."""
+        if self.seconds is None:
+            return self
+        _ = self.store  # which both have then, in memory too
+        other = copy.copy(self)
+        other.__dict__.pop("deadline", None)
+        return other
 
     @property
     def effort(self) -> Effort:

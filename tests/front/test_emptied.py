@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tvm
+from tvm import relax
 
 from opinfo.verify.emptied import LEAST, emptied
-from opinfo.verify.trial_runs import _called
+from opinfo.verify.trial_runs import _called, flat
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is given back on Linux")
 
@@ -33,7 +34,25 @@ def test_inputs_and_small_tensors_stay() -> None:
 
 
 def test_outputs_are_written_before_they_are_given_back(tmp_path: Path) -> None:
-    output, data = ones(LEAST), ones(8)
-    call = _called(lambda _: output, [data], tmp_path / "outputs")
+    outputs, data = [ones(LEAST), ones(LEAST)], ones(8)
+    calls = iter(outputs)
+    call = _called(lambda _: next(calls), [data], tmp_path / "outputs")
     saved = tvm.runtime.load_param_dict_from_file(str(tmp_path / "outputs"))
-    assert call is not None and saved["0"].numpy().all() and not output.numpy()[4096:-4096].any()
+    assert call is not None and saved["0"].numpy().all()
+    assert not any(output.numpy()[4096:-4096].any() for output in outputs)
+
+
+def test_constants_that_a_library_returns_stay(tmp_path: Path) -> None:
+    bb, side = relax.BlockBuilder(), 1024
+    v = relax.Var("v", relax.TensorType((side, side), "float32"))
+    c = relax.const(np.ones((side, side), "float32"))
+    with bb.function("main", [v]):
+        with bb.dataflow():
+            total = bb.emit_output(relax.op.add(v, c))
+        bb.emit_func_output(relax.Tuple([total, c]))
+    main = relax.VirtualMachine(tvm.compile(bb.get(), "llvm"), tvm.cpu())["main"]
+    data = tvm.runtime.tensor(np.full((side, side), 2, "float32"))
+    call = _called(main, [data], tmp_path / "outputs")
+    assert call is not None
+    later, constant = (x.numpy() for x in flat(call()))
+    assert (later == 3).all() and (constant == 1).all()

@@ -132,7 +132,8 @@ class _Request:
 
         backends = self.backends or ()
         choice = choose_backends(backends, self.priority, self.calibration, self.target)
-        options = Options(self.priority, self.force, self.measure,
+        measure = self.measure and self.measure.anew()
+        options = Options(self.priority, self.force, measure,
                           "best" if backends else "given", self.wants,
                           choice.calibration)  # fmt: skip
         shaped = compile_shapes(self.mod, config, self.target, backends=backends, options=options,

@@ -21,16 +21,22 @@ def emptied(tensor: Any, kept: Sequence[Any]) -> int:
     They are zeros when they are read again. A tensor in the memory of one of `kept`, such as an
     input that a model returns, stays as it was.
     """
+    if not can_be_emptied(tensor, kept):
+        return 0
     start, end = _memory(tensor)
-    if not sys.platform.startswith("linux") or not _on_cpu(tensor) or end - start < LEAST:
-        return 0
-    if any(first < end and start < last for first, last in map(_memory, kept)):
-        return 0
     page = mmap.PAGESIZE
     first, last = -(-start // page) * page, end // page * page
     advise = ctypes.CDLL(None).madvise
     failed = advise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), mmap.MADV_DONTNEED)
     return 0 if failed else last - first
+
+
+def can_be_emptied(tensor: Any, kept: Sequence[Any]) -> bool:
+    """Whether a tensor is one of the CPU, large, and not in the memory of one of `kept`."""
+    start, end = _memory(tensor)
+    if not sys.platform.startswith("linux") or not _on_cpu(tensor) or end - start < LEAST:
+        return False
+    return not any(first < end and start < last for first, last in map(_memory, kept))
 
 
 def _memory(tensor: Any) -> tuple[int, int]:

@@ -34,7 +34,7 @@ from ..byoc.process.folder import Folder
 from ..byoc.process.patience import Patience
 from ..byoc.process.spawn import spawn
 from ..byoc.process.without_torch import command
-from .emptied import emptied
+from .emptied import can_be_emptied, emptied
 from .short_parts import seconds_of
 
 Array = np.ndarray[Any, Any]
@@ -246,18 +246,23 @@ def _called(main: Any, values: Sequence[Any], outputs: Path) -> Call | None:
     """Call a function once and write its outputs; return a further call, None if that fails.
 
     The outputs live as long as that call: if their memory went to the outputs of the next library,
-    one that writes nothing there would seem right. Their content is not needed after this.
+    one that writes nothing there would seem right. Their content is not needed after this, so the
+    pages of large ones are given back. What a second call returns at the same address, such as a
+    constant, is kept: later calls read it.
     """
     try:
-        tensors = {str(k): x for k, x in enumerate(flat(main(*values)))}
-        tvm.runtime.save_param_dict_to_file(tensors, str(outputs))
-        for tensor in tensors.values():
-            emptied(tensor, values)
+        tensors = flat(main(*values))
+        named = {str(k): x for k, x in enumerate(tensors)}
+        tvm.runtime.save_param_dict_to_file(named, str(outputs))
+        again = flat(main(*values)) if any(can_be_emptied(t, values) for t in tensors) else []
+        for some, others in ((tensors, again), (again, tensors)):
+            for tensor in some:
+                emptied(tensor, [*values, *others])
     except Exception as error:  # of any library in it
         print(error, file=sys.stderr)
         return None
 
-    def call(_kept: object = tensors) -> object:
+    def call(_kept: object = (tensors, again)) -> object:
         return main(*values)
 
     return call

@@ -369,6 +369,33 @@ def test_what_is_not_measured_in_time_costs_what_is_expected(
     assert costing.source("odd", taken.ops) == "measured"
 
 
+def test_the_limit_starts_again_with_each_dispatch(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, left, seen = 0.0, list[float](), list[Measure]()
+
+    def asked(candidates: Any, how: Measure) -> Any:
+        nonlocal now
+        left.append(how.deadline - now)
+        seen.append(how)
+        now += 100.0
+        return {c.key: Measured(1.0) for c in candidates}, set()
+
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    monkeypatch.setattr(costs, "results", asked)
+    mod, how = nets.net(lambda e, r, x: e(relax.op.abs(x)), SHAPE), Measure(seconds=20)
+    for _ in range(2):
+        dispatch(mod, [ODD], measure=how)
+    assert left == [20.0, 20.0]
+    assert all(h.store is how.store for h in seen)
+
+
+def test_times_of_unchecked_results_are_not_stored(tmp_path: Path) -> None:
+    with pytest.raises(
+        ValueError, match=r"^Measure: checked=False with database='.*' would .*: omit one"
+    ):
+        Measure(tmp_path / "times.jsonl", checked=False)
+    assert not Measure(checked=False).checked
+
+
 def test_a_limit_ends_what_runs_and_keeps_what_was_measured(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
