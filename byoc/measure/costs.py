@@ -76,7 +76,7 @@ class Costing:
         return [*self.usable(matches), *self.fused(fused)]
 
     def measure(self, matches: Sequence[Match]) -> None:
-        """Measure what is unknown, and warn if there is no time for all of it."""
+        """Measure what is unknown, and warn if time does not suffice for all of it."""
         how, unique = self.candidates.how, {c.key: c for c in self.candidates.all}
         missing = [c for c in unique.values() if c.key not in self.results]
         if how.seconds is not None:

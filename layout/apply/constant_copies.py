@@ -17,7 +17,7 @@ class ConstantCopies:
     """The constants of a module in the layouts of its plans.
 
     A constant that is read in several layouts gets a copy for each, as long as these copies take at
-    most ``budget`` bytes in all; None is no limit.
+    most ``budget`` bytes in all; without a limit if it is None.
     """
 
     def __init__(self, budget: int | None) -> None:

@@ -58,7 +58,7 @@ def run(folder: Path, *words: str, program: str = "run") -> subprocess.Completed
 
 def test_cmake_builds_it_too(folder: Path, tmp_path: Path) -> None:
     if shutil.which("cmake") is None:
-        pytest.skip("there is no cmake")
+        pytest.skip("cmake is not installed")
     python = f"-DPython_EXECUTABLE={sys.executable}"
     for words in (["-S", str(FOLDER), "-B", ".", python], ["--build", "."]):
         done = subprocess.run(["cmake", *words], cwd=tmp_path, capture_output=True, text=True,
