@@ -12,9 +12,9 @@ import os
 import sys
 from typing import Any
 
-from opinfo.frontend.checks import limits
 from opinfo.frontend.formats import from_script
 from opinfo.frontend.process.reader import main as read_files
+from opinfo.frontend.reading import limits
 
 from .formats.case import SIZE
 

@@ -14,9 +14,9 @@ import tvm
 from onnx import TensorProto, helper, numpy_helper
 
 from opinfo import frontend
-from opinfo.frontend.checks import limits
 from opinfo.frontend.formats import onnx_proto
 from opinfo.frontend.formats.from_onnx import from_model
+from opinfo.frontend.reading import limits
 
 from ..against_runtime import compare, floats, model
 

@@ -16,7 +16,6 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from ..checks import crash_place
 from ..checks.onnx_schema import (
     STANDARD,
     check_function,
@@ -44,6 +43,7 @@ from ..onnx_graph.values import (
     of_expr,
 )
 from ..onnx_operators import CONVERTERS
+from ..reading import crash_place
 from .importer import describe
 from .onnx_scope import (
     check_declared,

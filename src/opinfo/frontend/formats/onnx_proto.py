@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..checks.error import FrontendError, one_line
-from ..checks.limits import allow
+from ..reading.limits import allow
 
 #: Bytes of the largest file, by protobuf's format; larger weights are in files of their own.
 LARGEST = 2**31 - 1

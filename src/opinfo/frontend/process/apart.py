@@ -16,7 +16,7 @@ from ...byoc.process.line_process import LineProcess, ProcessDied
 from ..checks.error import FrontendError
 from ..checks.input_shapes import Shapes
 from ..checks.large_constants import Message
-from ..checks.limits import share
+from ..reading.limits import share
 from .shared_memory import SharedMemory
 
 MIB = 1 << 20

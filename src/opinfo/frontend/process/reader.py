@@ -27,9 +27,9 @@ from ...analysis.support.garbage import rare_collections
 from ...byoc.process.fork import forked
 from ...byoc.process.status import ended
 from ...byoc.process.without_torch import leave_out_torch
-from ..checks import crash_place
 from ..checks.error import FrontendError, one_line
-from ..checks.limits import limit
+from ..reading import crash_place
+from ..reading.limits import limit
 from .shared_memory import opened, written
 
 #: The package whose modules have names that begin with a dot.

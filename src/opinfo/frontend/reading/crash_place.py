@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import mmap
 
-from .error import shortened
+from ..checks.error import shortened
 
 #: Size of the page in bytes.
 SIZE = 4096
