@@ -61,7 +61,7 @@ def _light(row: dict[str, Any]) -> dict[str, Any]:
     """Return a row with the number of kernels in place of their names."""
     light = {k: v for k, v in row.items() if not k.endswith("_kernels")}
     if "ours_kernels" in row:
-        light["ours_launches"] = round(sum(n for _, n, _ in row["ours_kernels"]))
+        light["ours_number"] = round(sum(n for _, n, _ in row["ours_kernels"]))
     return light
 
 
@@ -139,5 +139,5 @@ def _cell(row: dict[str, Any], peer: str) -> str:
 def _profile(row: dict[str, Any]) -> list[str]:
     if "ours_busy" not in row:
         return [""] * 5
-    return [f"{row['ours_launches']}", f"{row['ours_moves']:.0f}", f"{row['ours_libraries']:.0%}",
+    return [f"{row['ours_number']}", f"{row['ours_moves']:.0f}", f"{row['ours_libraries']:.0%}",
             f"{row['ours_busy'] / row['ours']:.0%}", f"{row['ours_host']:.2g}"]  # fmt: skip
