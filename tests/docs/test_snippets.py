@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import shlex
+import shutil
 import sys
 import warnings
 from collections.abc import Iterator
@@ -25,6 +26,8 @@ import typer
 from examples.models import write
 
 from opinfo.analysis import recogniser_scope
+from opinfo.analysis.support.files.user_cache import user_cache
+from opinfo.byoc.backends.onednn.runtime_object import runtime_object
 from opinfo.cli import app, main
 
 from .pages import ROOT, Block, blocks, name, pages
@@ -52,8 +55,17 @@ def operators() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The cache of a reader who tries all pages, who has not calibrated the machine."""
-    return tmp_path_factory.mktemp("cache")
+    """The cache of a reader who tries all pages, who has not calibrated the machine.
+
+    It has the objects that g++ compiled for other tests, the same for all models.
+    """
+    folder = tmp_path_factory.mktemp("cache")
+    runtime_object()  # whoever needs it first compiles it
+    for kept in (*user_cache("onednn").glob("runtime-*.o"), *user_cache("runtimes").glob("*.o")):
+        to = folder / kept.parent.name
+        to.mkdir(mode=0o700, exist_ok=True)
+        shutil.copy2(kept, to)
+    return folder
 
 
 @pytest.fixture

@@ -17,6 +17,8 @@ from ...codegen.compilers.toolchain import CompilerError
 from ..common.kept_object import kept_object, object_key
 from ..common.region_source import LOOPS
 
+#: Little optimisation: calls spend their time in the runtime.
+GLUE = "-O1"
 #: Names in an object contain its key, as a library may have several.
 HIDDEN = """#define OPINFO_LINKAGE extern "C" __attribute__((visibility("hidden")))
 #define OPINFO_RUNTIME(name) opinfo_models_%s_##name
@@ -64,7 +66,7 @@ def runtime_text(runtime: str, table: str, options: Sequence[str]) -> tuple[str,
 def _object(runtime: str, options: tuple[str, ...]) -> tuple[str, str] | None:
     """The key of an object and its path; None if there is none."""
     text = ABI + _text("models.hpp") + TAKEN + _code(runtime)
-    words = [*options, *(f"-I{path}" for path in tvm_ffi.libinfo.include_paths())]
+    words = [*options, GLUE, *(f"-I{path}" for path in tvm_ffi.libinfo.include_paths())]
     key = object_key(text, HIDDEN, *words, *_headers(options))
     try:
         return key, str(kept_object("runtimes", f"models-{key}", HIDDEN % key + text, words))

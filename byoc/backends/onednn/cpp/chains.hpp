@@ -33,67 +33,90 @@ inline void list(dnnl::primitive_desc_base pd) {
   while (dnnl_primitive_desc_next_impl(pd.get()) == dnnl_success);
 }
 
+// A function that is called before its caller returns. Whoever takes one is compiled once for all.
+template <typename Signature>
+class Called;
+
+template <typename Result, typename... Args>
+class Called<Result(Args...)> {
+ public:
+  template <typename Function>
+  Called(const Function& function)
+      : function_(&function), call_([](const void* f, Args... args) -> Result {
+          return (*static_cast<const Function*>(f))(args...);
+        }) {}
+  Result operator()(Args... args) const { return call_(function_, args...); }
+
+ private:
+  const void* function_;
+  Result (*call_)(const void*, Args...);
+};
+
+// Describes a primitive with attributes, and gives it its operands but for the result.
+using Description = dnnl::primitive_desc_base;
+using Describe = Called<Description(const dnnl::primitive_attr&)>;
+using Bind = Called<void(Step&, const Description&)>;
+
 // A primitive that does what it can of `post` from item `from` on: all of it, or as much as it has
 // more than a reference implementation for. What is left follows in place, step by step.
-template <typename Op, typename Make, typename Bind>
-void append(Kernel& out, const Post& post, size_t from, const View& dst, Make make, Bind bind);
+OPINFO_CALLED void append(Kernel& out, const Post& post, size_t from, const View& dst,
+                          Describe describe, Bind bind);
 
 OPINFO_CALLED void append_rest(Kernel& out, const Post& post, size_t from, const View& dst) {
   if (from == post.items.size()) return;
   const Post::Item& i = post.items[from];
   if (i.binary) {
-    append<dnnl::binary>(
+    append(
         out, post, from + 1, dst,
         [&](const dnnl::primitive_attr& a) {
           return dnnl::binary::primitive_desc(cpu(), i.how, dst.desc(), i.other.desc(),
                                               dst.desc(), a);
         },
-        [&](Step& s, const dnnl::binary::primitive_desc&) {
+        [&](Step& s, const Description&) {
           s.add(DNNL_ARG_SRC_0, dst).add(DNNL_ARG_SRC_1, i.other);
         });
     return;
   }
-  append<dnnl::eltwise_forward>(
+  append(
       out, post, from + 1, dst,
       [&](const dnnl::primitive_attr& a) {
         return dnnl::eltwise_forward::primitive_desc(cpu(), dnnl::prop_kind::forward_inference,
                                                      i.how, dst.desc(), dst.desc(), i.alpha,
                                                      i.beta, a);
       },
-      [&](Step& s, const dnnl::eltwise_forward::primitive_desc&) { s.add(DNNL_ARG_SRC, dst); });
+      [&](Step& s, const Description&) { s.add(DNNL_ARG_SRC, dst); });
 }
 
-template <typename Op, typename Make, typename Bind>
-void append(Kernel& out, const Post& post, size_t from, const View& dst, Make make, Bind bind) {
-  typename Op::primitive_desc best;
+void append(Kernel& out, const Post& post, size_t from, const View& dst, Describe describe,
+            Bind bind) {
+  Description best;
   size_t to = from;
   for (size_t k = post.items.size() + 1; k-- > from && (!best || slow(best, to > from));) {
     try {
-      auto pd = make(post.attributes(from, k));
+      Description pd = describe(post.attributes(from, k));
       if (from == 0 && listing() && k == post.items.size()) {
         list(pd);
-        pd = make(post.attributes(from, k));
+        pd = describe(post.attributes(from, k));
       }
       for (const std::string& name : post.implementations) {
         if (from > 0 || select(pd, name)) break;
-        pd = make(post.attributes(from, k));
+        pd = describe(post.attributes(from, k));
       }
       if (!best || !slow(pd, k > from)) best = pd, to = k;
     } catch (const dnnl::error&) {  // not with these items
     }
   }
-  if (!best) best = make(post.attributes(from, from));  // says why not
-  Step s(Op(best), best, post, from, to);
+  if (!best) best = describe(post.attributes(from, from));  // says why not
+  Step s(dnnl::primitive(best.get()), best, post, from, to);
   bind(s, best);
   s.add(DNNL_ARG_DST, dst);
   out.push_back(std::move(s));
   append_rest(out, post, to, dst);
 }
 
-template <typename Op, typename Make, typename Bind>
-Kernel anchored(const Post& post, const View& dst, Make make, Bind bind) {
+OPINFO_CALLED Kernel anchored(const Post& post, const View& dst, Describe describe, Bind bind) {
   Kernel out;
-  append<Op>(out, post, 0, dst, make, bind);
+  append(out, post, 0, dst, describe, bind);
   return out;
 }
 

@@ -11,35 +11,35 @@ OPINFO_CALLED Kernel pooling(const Recipe& r) {
   const Dims strides(at, at + n), window(at + n, at + 2 * n), dilates(at + 2 * n, at + 3 * n),
       left(at + 3 * n, at + 4 * n), right(at + 4 * n, at + 5 * n);
   using Desc = dnnl::pooling_forward::primitive_desc;
-  return anchored<dnnl::pooling_forward>(
+  return anchored(
       r.post, dst,
       [&](const dnnl::primitive_attr& a) {
         return Desc(cpu(), dnnl::prop_kind::forward_inference, r.how, src.desc(), dst.desc(),
                     strides, window, dilates, left, right, a);
       },
-      [&](Step& s, const Desc&) { s.add(DNNL_ARG_SRC, src); });
+      [&](Step& s, const Description&) { s.add(DNNL_ARG_SRC, src); });
 }
 
 inline void softmax_along(Kernel& out, const Recipe& r, const Post& post, const View& src,
                           const View& dst, int axis) {
   using Desc = dnnl::softmax_forward::primitive_desc;
-  append<dnnl::softmax_forward>(
+  append(
       out, post, 0, dst,
       [&](const dnnl::primitive_attr& a) {
         return Desc(cpu(), dnnl::prop_kind::forward_inference, r.how, src.desc(), dst.desc(), axis,
                     a);
       },
-      [&](Step& s, const Desc&) { s.add(DNNL_ARG_SRC, src); });
+      [&](Step& s, const Description&) { s.add(DNNL_ARG_SRC, src); });
 }
 
 inline void copy(Kernel& out, const View& src, const View& dst) {
   using Desc = dnnl::reorder::primitive_desc;
-  append<dnnl::reorder>(
+  append(
       out, Post(), 0, dst,
       [&](const dnnl::primitive_attr& a) {
         return Desc(cpu(), src.desc(), cpu(), dst.desc(), a);
       },
-      [&](Step& s, const Desc&) { s.add(DNNL_ARG_FROM, src); });
+      [&](Step& s, const Description&) { s.add(DNNL_ARG_FROM, src); });
 }
 
 // `numbers`: the axis.
@@ -73,13 +73,13 @@ OPINFO_CALLED Kernel layer_norm(const Recipe& r) {
   if (scale) flags |= dnnl::normalization_flags::use_scale;
   if (shift) flags |= dnnl::normalization_flags::use_shift;
   using Desc = dnnl::layer_normalization_forward::primitive_desc;
-  return anchored<dnnl::layer_normalization_forward>(
+  return anchored(
       r.post, dst,
       [&](const dnnl::primitive_attr& a) {
         return Desc(cpu(), dnnl::prop_kind::forward_inference, src.desc(), dst.desc(), r.alpha,
                     flags, a);
       },
-      [&](Step& s, const Desc&) {
+      [&](Step& s, const Description&) {
         s.add(DNNL_ARG_SRC, src);
         if (scale) s.add(DNNL_ARG_SCALE, *scale);
         if (shift) s.add(DNNL_ARG_SHIFT, *shift);
@@ -94,10 +94,10 @@ OPINFO_CALLED Kernel concat(const Recipe& r) {
   for (const View& v : parts) given.push_back(v.desc());
   const int axis = static_cast<int>(r.numbers[0]);
   using Desc = dnnl::concat::primitive_desc;
-  return anchored<dnnl::concat>(
+  return anchored(
       r.post, dst,
       [&](const dnnl::primitive_attr& a) { return Desc(cpu(), dst.desc(), axis, given, a); },
-      [&](Step& s, const Desc&) {
+      [&](Step& s, const Description&) {
         for (size_t k = 0; k < parts.size(); ++k)
           s.add(DNNL_ARG_MULTIPLE_SRC + static_cast<int>(k), parts[k]);
       });
@@ -107,24 +107,24 @@ OPINFO_CALLED Kernel concat(const Recipe& r) {
 OPINFO_CALLED Kernel binary(const Recipe& r) {
   const View &one = r["src"], &two = r["other"], &dst = r["dst"];
   using Desc = dnnl::binary::primitive_desc;
-  return anchored<dnnl::binary>(
+  return anchored(
       r.post, dst,
       [&](const dnnl::primitive_attr& a) {
         return Desc(cpu(), r.how, one.desc(), two.desc(), dst.desc(), a);
       },
-      [&](Step& s, const Desc&) { s.add(DNNL_ARG_SRC_0, one).add(DNNL_ARG_SRC_1, two); });
+      [&](Step& s, const Description&) { s.add(DNNL_ARG_SRC_0, one).add(DNNL_ARG_SRC_1, two); });
 }
 
 OPINFO_CALLED Kernel eltwise(const Recipe& r) {
   const View &src = r["src"], &dst = r["dst"];
   using Desc = dnnl::eltwise_forward::primitive_desc;
-  return anchored<dnnl::eltwise_forward>(
+  return anchored(
       r.post, dst,
       [&](const dnnl::primitive_attr& a) {
         return Desc(cpu(), dnnl::prop_kind::forward_inference, r.how, src.desc(), dst.desc(),
                     r.alpha, r.beta, a);
       },
-      [&](Step& s, const Desc&) { s.add(DNNL_ARG_SRC, src); });
+      [&](Step& s, const Description&) { s.add(DNNL_ARG_SRC, src); });
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ void window(Kernel& out, algorithm how, const Linear& l, bool any = false) {
   const auto w = wanted(l.weights);
   const auto src = any ? l.src.any() : l.src.desc();
   using Desc = typename Op::primitive_desc;
-  append<Op>(
+  append(
       out, l.post, 0, l.dst,
       [&](const dnnl::primitive_attr& a) {
         return l.bias ? Desc(cpu(), kind, how, src, w, l.bias->desc(), l.dst.desc(), strides,
@@ -63,9 +63,9 @@ void window(Kernel& out, algorithm how, const Linear& l, bool any = false) {
                       : Desc(cpu(), kind, how, src, w, l.dst.desc(), strides, dilates, left,
                              right, a);
       },
-      [&](Step& s, const Desc& pd) {
-        s.add(DNNL_ARG_SRC, l.src, pd.src_desc());
-        s.add(DNNL_ARG_WEIGHTS, l.weights, pd.weights_desc());
+      [&](Step& s, const Description& pd) {
+        s.add(DNNL_ARG_SRC, l.src, pd.src_desc(0));
+        s.add(DNNL_ARG_WEIGHTS, l.weights, pd.weights_desc(0));
         if (l.bias) s.add(DNNL_ARG_BIAS, *l.bias);
       });
 }
@@ -128,14 +128,14 @@ inline bool product(Kernel& out, const Linear& l, Weights how = Weights::packed)
   View bias;
   if (l.bias) bias = l.bias->rank == l.dst.rank ? *l.bias : l.bias->expanded(l.dst.rank);
   using Desc = dnnl::matmul::primitive_desc;
-  append<dnnl::matmul>(
+  append(
       out, l.post, 0, l.dst,
       [&](const dnnl::primitive_attr& a) {
         return l.bias ? Desc(cpu(), l.src.desc(), w, bias.desc(), l.dst.desc(), a)
                       : Desc(cpu(), l.src.desc(), w, l.dst.desc(), a);
       },
-      [&](Step& s, const Desc& pd) {
-        s.add(DNNL_ARG_SRC, l.src).add(DNNL_ARG_WEIGHTS, l.weights, pd.weights_desc());
+      [&](Step& s, const Description& pd) {
+        s.add(DNNL_ARG_SRC, l.src).add(DNNL_ARG_WEIGHTS, l.weights, pd.weights_desc(0));
         if (l.bias) s.add(DNNL_ARG_BIAS, bias);
       });
   return true;
@@ -150,14 +150,14 @@ inline bool layer(Kernel& out, const Linear& l) {
   const auto w = wanted(weights);
   const auto kind = dnnl::prop_kind::forward_inference;
   using Desc = dnnl::inner_product_forward::primitive_desc;
-  append<dnnl::inner_product_forward>(
+  append(
       out, l.post, 0, l.dst,
       [&](const dnnl::primitive_attr& a) {
         return l.bias ? Desc(cpu(), kind, l.src.desc(), w, bias.desc(), l.dst.desc(), a)
                       : Desc(cpu(), kind, l.src.desc(), w, l.dst.desc(), a);
       },
-      [&](Step& s, const Desc& pd) {
-        s.add(DNNL_ARG_SRC, l.src).add(DNNL_ARG_WEIGHTS, weights, pd.weights_desc());
+      [&](Step& s, const Description& pd) {
+        s.add(DNNL_ARG_SRC, l.src).add(DNNL_ARG_WEIGHTS, weights, pd.weights_desc(0));
         if (l.bias) s.add(DNNL_ARG_BIAS, bias);
       });
   return true;

@@ -4,8 +4,7 @@
 namespace opinfo_onednn {
 namespace {
 
-template <typename Op, typename Make, typename Bind>
-Kernel whole(const Recipe& r, Make make, Bind bind) {
+OPINFO_CALLED Kernel whole(const Recipe& r, Describe describe, Bind bind) {
   dnnl::primitive_attr a = r.post.attributes(0, r.post.items.size());
   for (const Scales::Item& i : r.scales.items) {
     if (i.zero)
@@ -13,8 +12,8 @@ Kernel whole(const Recipe& r, Make make, Bind bind) {
     else
       a.set_scales_mask(i.arg, i.mask);
   }
-  const typename Op::primitive_desc pd = make(a);
-  Step s(Op(pd), pd, r.post, 0, r.post.items.size());
+  const Description pd = describe(a);
+  Step s(dnnl::primitive(pd.get()), pd, r.post, 0, r.post.items.size());
   bind(s, pd);
   for (const Scales::Item& i : r.scales.items)
     s.add((i.zero ? DNNL_ARG_ATTR_ZERO_POINTS : DNNL_ARG_ATTR_SCALES) | i.arg, i.value);
@@ -33,7 +32,7 @@ OPINFO_CALLED Kernel quantised_convolution(const Recipe& r) {
   const auto kind = dnnl::prop_kind::forward_inference;
   const auto how = algorithm::convolution_direct;
   using Desc = dnnl::convolution_forward::primitive_desc;
-  return whole<dnnl::convolution_forward>(
+  return whole(
       r,
       [&](const dnnl::primitive_attr& a) {
         return l.bias ? Desc(cpu(), kind, how, l.src.desc(), l.weights.any(), l.bias->desc(),
@@ -41,8 +40,8 @@ OPINFO_CALLED Kernel quantised_convolution(const Recipe& r) {
                       : Desc(cpu(), kind, how, l.src.desc(), l.weights.any(), l.dst.desc(), strides,
                              dilates, left, right, a);
       },
-      [&](Step& s, const Desc& pd) {
-        s.add(DNNL_ARG_SRC, l.src).add(DNNL_ARG_WEIGHTS, l.weights, pd.weights_desc());
+      [&](Step& s, const Description& pd) {
+        s.add(DNNL_ARG_SRC, l.src).add(DNNL_ARG_WEIGHTS, l.weights, pd.weights_desc(0));
         if (l.bias) s.add(DNNL_ARG_BIAS, *l.bias);
       });
 }
@@ -50,14 +49,14 @@ OPINFO_CALLED Kernel quantised_convolution(const Recipe& r) {
 OPINFO_CALLED Kernel quantised_matmul(const Recipe& r) {
   const Linear l(r);
   using Desc = dnnl::matmul::primitive_desc;
-  return whole<dnnl::matmul>(
+  return whole(
       r,
       [&](const dnnl::primitive_attr& a) {
         return l.bias ? Desc(cpu(), l.src.desc(), l.weights.any(), l.bias->desc(), l.dst.desc(), a)
                       : Desc(cpu(), l.src.desc(), l.weights.any(), l.dst.desc(), a);
       },
-      [&](Step& s, const Desc& pd) {
-        s.add(DNNL_ARG_SRC, l.src).add(DNNL_ARG_WEIGHTS, l.weights, pd.weights_desc());
+      [&](Step& s, const Description& pd) {
+        s.add(DNNL_ARG_SRC, l.src).add(DNNL_ARG_WEIGHTS, l.weights, pd.weights_desc(0));
         if (l.bias) s.add(DNNL_ARG_BIAS, *l.bias);
       });
 }
@@ -65,23 +64,23 @@ OPINFO_CALLED Kernel quantised_matmul(const Recipe& r) {
 OPINFO_CALLED Kernel quantised_binary(const Recipe& r) {
   const View &one = r["src"], &two = r["other"];
   using Desc = dnnl::binary::primitive_desc;
-  return whole<dnnl::binary>(
+  return whole(
       r,
       [&](const dnnl::primitive_attr& a) {
         return Desc(cpu(), r.how, one.desc(), two.desc(), r["dst"].desc(), a);
       },
-      [&](Step& s, const Desc&) { s.add(DNNL_ARG_SRC_0, one).add(DNNL_ARG_SRC_1, two); });
+      [&](Step& s, const Description&) { s.add(DNNL_ARG_SRC_0, one).add(DNNL_ARG_SRC_1, two); });
 }
 
 // A tensor in another type.
 OPINFO_CALLED Kernel converted(const Recipe& r) {
   using Desc = dnnl::reorder::primitive_desc;
-  return whole<dnnl::reorder>(
+  return whole(
       r,
       [&](const dnnl::primitive_attr& a) {
         return Desc(cpu(), r["src"].desc(), cpu(), r["dst"].desc(), a);
       },
-      [&](Step& s, const Desc&) { s.add(DNNL_ARG_FROM, r["src"]); });
+      [&](Step& s, const Description&) { s.add(DNNL_ARG_FROM, r["src"]); });
 }
 
 }  // namespace

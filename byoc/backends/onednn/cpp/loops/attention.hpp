@@ -215,12 +215,12 @@ inline bool separate(Kernel& out, const Recipe& r, const Scores& s) {
   };
   const auto multiply = [&](const View& a, const View& b, const View& c, const Post& post) {
     using Desc = dnnl::matmul::primitive_desc;
-    append<dnnl::matmul>(
+    append(
         out, post, 0, c,
         [&](const dnnl::primitive_attr& attr) {
           return Desc(cpu(), a.desc(), b.desc(), c.desc(), attr);
         },
-        [&](Step& step, const Desc&) { step.add(DNNL_ARG_SRC, a).add(DNNL_ARG_WEIGHTS, b); });
+        [&](Step& step, const Description&) { step.add(DNNL_ARG_SRC, a).add(DNNL_ARG_WEIGHTS, b); });
   };
   const auto scaled = [](float factor) {
     Post post;

@@ -110,14 +110,14 @@ class Winograd {
     Post post;
     post.implementations = l.post.implementations;
     using Desc = dnnl::matmul::primitive_desc;
-    append<dnnl::matmul>(
+    append(
         product_, post, 0, dst,
         [&](const dnnl::primitive_attr& attr) {
           return Desc(cpu(), src.desc(), weights.any(), dst.desc(), attr);
         },
-        [&](Step& s, const Desc& pd) {
+        [&](Step& s, const Description& pd) {
           s.add(DNNL_ARG_SRC, src);
-          s.fixed(DNNL_ARG_WEIGHTS, transformed(l.weights, weights, pd.weights_desc()));
+          s.fixed(DNNL_ARG_WEIGHTS, transformed(l.weights, weights, pd.weights_desc(0)));
         });
   }
 
