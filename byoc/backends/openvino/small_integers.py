@@ -72,6 +72,8 @@ def _rounded(of: Node, value: Value) -> bool:
         return False
     if of.info.name == "relax.astype":
         return of.result.dtype == "bool"
+    if of.info.name == "relax.take" and value is not of.operand(0):
+        return value is not of.result and str(of.info.attrs["mode"]) == "wrap"
     if of.info.name not in _ROUNDING or decides(of, value):
         return False
     return not (of.info.name == "relax.where" and _only_indexes(of.result, of))
@@ -80,7 +82,9 @@ def _rounded(of: Node, value: Value) -> bool:
 def _only_indexes(value: Value, of: Node) -> bool:
     """Whether a tensor is only used as an index, which is checked to be inside."""
     readers = [node(op, of.infos) for op in value.uses]
-    return value.pinned is None and all(r is not None and _index(r) is value for r in readers)
+    return value.pinned is None and all(
+        r is not None and _index(r) is value and not _symbolic(r) for r in readers
+    )
 
 
 def _indexes_symbolic(value: Value, of: Node) -> bool:

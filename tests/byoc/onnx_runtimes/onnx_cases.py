@@ -402,6 +402,8 @@ MOVED: dict[str, OnnxCase] = {
     "take, clipped": OnnxCase(_call(op.take, 1, "clip"), ((2, 5), ((4,), "int32")), below=9),
     "take, wrapped": OnnxCase(_from_bytes(lambda x, i: op.take(x, i, 1, "wrap"), "int64"),
                               ((2, 5), ((4,), "int8")), below=9),
+    "take, wrapped, large": OnnxCase(_call(op.take, 1, "wrap"), ((2, 5), ((4,), "int32")),
+                                     refused=ROUNDED),
     "take, from the end": OnnxCase(_from_the_end, ((2, 5), ((4,), "int32"))),
     "gather_elements": OnnxCase(_call(op.gather_elements, 1), ((4, 5), ((4, 2), "int64"))),
     "gather_nd": OnnxCase(_call(op.gather_nd), ((4, 5, 3), ((2, 2), "int64"))),

@@ -216,3 +216,12 @@ def test_an_exported_library_clamps_too(tmp_path: Path) -> None:
     for numbers in (EDGES, EDGES[::-1].copy(), np.full_like(EDGES, 2**32)):
         out = main(tvm.runtime.tensor(numbers)).numpy()
         np.testing.assert_array_equal(out, numbers > 5)
+
+
+def test_rows_of_an_input_that_index_are_refused(tmp_path: Path) -> None:
+    """As the edges of a graph: they are checked in code, which a file does not have."""
+    nodes = [op("Gather", ["edges", "zero"], "from"), op("Gather", ["x", "from"], "y")]
+    file = model(nodes, {"edges": (I64, [2, 5]), "x": (F32, [4, 3])}, {"y": (F32, [5, 3])},
+                 {"zero": np.int64(0)})  # fmt: skip
+    with pytest.raises(FileRefused, match="checked_index was not recovered"):
+        in_openvino(file, tmp_path)
