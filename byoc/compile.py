@@ -14,7 +14,7 @@ from tvm.support import cc
 from ..analysis.support.wording import did_you_mean
 from ..layout.graph.unused import check_defined
 from ..layout.report.plan_report import PlanReport
-from ..layout.rewrite.func_proofs import FuncProofs
+from ..layout.rewrite.func_proofs import CheckedBounds, FuncProofs
 from ..layout.search.constraints import Desired
 from .backend.backend import Backend
 from .backend.catalog import resolve_backends
@@ -82,14 +82,19 @@ class CompiledModule:
 class SharedWork:
     """What several builds of one module share, as it depends on no choice of backends and costs.
 
+    Args:
+        mod: The module.
+        checked: Bounds of parameters that are checked before each call. Plans of layouts and
+            dispatches read the module separately, and all get these bounds.
+
     Attributes:
         prepare: Lowers the module.
-        proofs: What is proved about its PrimFuncs.
+        proofs: What is proved about its PrimFuncs, and the bounds of parameters.
         lowered: The lowered module as a backend saw it that was built alone, by its name.
     """
 
-    def __init__(self, mod: Any) -> None:
-        self.prepare, self.proofs = Preparer(mod), FuncProofs()
+    def __init__(self, mod: Any, checked: CheckedBounds | None = None) -> None:
+        self.prepare, self.proofs = Preparer(mod), FuncProofs(checked)
         self.lowered: dict[str, Lowered] = {}
 
 
@@ -158,7 +163,7 @@ def compile_module(
         return build_module(result, target, regions, runs_elsewhere)
 
     if saved is not None:
-        return build(finish(replay(lowered, saved, named)))
+        return build(finish(replay(lowered, saved, named, proofs)))
     layouts: Literal["best", "given"] = "best" if plan else "given"
     how = measure and measure.anew()
     options = Options(priority, force, how, layouts, desired, calibration, proofs)

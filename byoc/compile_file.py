@@ -24,6 +24,7 @@ from .codegen.partition import attached
 from .compile import CompiledModule, SharedWork, build_module
 from .dispatching.choice.plan_file import FILE, DispatchPlan, PlannedRegion, fingerprint
 from .dispatching.dispatched import Dispatched, OffloadedRegion
+from .matching.clamped_inputs import clamped_inputs
 from .matching.lowered import Lowered, read
 from .patterns.failure import ForeignError, foreign
 from .patterns.pattern import node
@@ -97,7 +98,10 @@ def _checked(
     for op in lowered.ops if reader.conditions else ():
         if (why := _unmet(op, lowered, backend)) is not None:
             raise FileRefused(why)
-    return OnnxModel(f"{backend.name}_file", content, inputs, results, dtypes)
+    clamped = clamped_inputs(main, lowered) if reader.clamps else frozenset()
+    if isinstance(clamped, str):
+        raise FileRefused(f"{backend.name}: {clamped}")
+    return OnnxModel(f"{backend.name}_file", content, inputs, results, dtypes, clamped)
 
 
 def _tensors(ty: Any) -> list[Any]:

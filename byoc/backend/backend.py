@@ -44,12 +44,15 @@ class OnnxReader:
             departs from ONNX for some values only, calls with random inputs would not show it.
         drops_unused: Whether it has no inputs that no operator reads, so that the numbers of
             others differ from those in the file.
+        clamps: Whether it gets inputs of int64 that have no bounds clamped to 2^24, up to which
+            float32 has all integers. A result that may be beyond is refused.
     """
 
     convert: Callable[[OnnxModel], Code]
     dtypes: frozenset[str]
     conditions: tuple[Condition, ...] = ()
     drops_unused: bool = False
+    clamps: bool = False
 
 
 @dataclass(frozen=True)

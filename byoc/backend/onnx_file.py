@@ -17,6 +17,7 @@ class OnnxModel:
         inputs: The names of its inputs.
         results: The names of its outputs.
         dtypes: TVM's names of the dtypes of the inputs, then of the results.
+        clamped: The positions of inputs of int64 that the runtime gets clamped to 2^24.
     """
 
     symbol: str
@@ -24,3 +25,4 @@ class OnnxModel:
     inputs: tuple[str, ...]
     results: tuple[str, ...]
     dtypes: tuple[str, ...]
+    clamped: frozenset[int] = frozenset()

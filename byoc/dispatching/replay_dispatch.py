@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...layout.graph.relax_graph import Op
+from ...layout.rewrite.func_proofs import FuncProofs
 from ..backend.backend import Backend
 from ..backend.catalog import find, resolve_backends, unusable
 from ..backend.guarded_calls import guarded
@@ -21,13 +22,17 @@ from .dispatched import Dispatched
 from .partition_module import partition_module, with_layouts_of
 
 
-def replay(mod: Any, plan: DispatchPlan, backends: Sequence[str | Backend] = ()) -> Dispatched:
+def replay(
+    mod: Any, plan: DispatchPlan, backends: Sequence[str | Backend] = (),
+    proofs: FuncProofs | None = None,
+) -> Dispatched:  # fmt: skip
     """Repeat a saved dispatch; check each choice instead of making it.
 
     Args:
         mod: The module that was dispatched; its weights may differ.
         plan: The plan of the dispatch.
         backends: `Backend` objects for names in the plan; other names are looked up.
+        proofs: What is known of the module already, such as bounds of parameters that are checked.
 
     Returns:
         The result of the dispatch.
@@ -50,7 +55,7 @@ def replay(mod: Any, plan: DispatchPlan, backends: Sequence[str | Backend] = ())
             raise PlanRefused(f"the plan needs {backend.name}, which is not available: {reason}")
     failures: list[Failure] = []
     by_name = {n: guarded(b, failures) for n, b in by_name.items()}
-    lowered = read(mod, "replay")
+    lowered = read(mod, "replay", proofs)
     plan.check(mod, {b.name: b.version() for b in by_name.values()})
     original, layouts = lowered, None
     try:

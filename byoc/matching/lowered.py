@@ -121,9 +121,9 @@ def read(mod: Any, what: str, proofs: FuncProofs | None = None) -> Lowered:
         ValueError: A variable is not defined, as `check_defined` says.
     """
     check_defined(mod, what)
-    functions = {g: graph(mod, f) for g, f in mod.functions_items()
-                 if isinstance(f, relax.Function)}  # fmt: skip
     proofs = proofs or FuncProofs()
+    functions = {g: _bounded(graph(mod, f), f, proofs.checked.get(g.name_hint, {}))
+                 for g, f in mod.functions_items() if isinstance(f, relax.Function)}  # fmt: skip
     blocks = {g: () if x.mutates else tuple(flows(mod[g], x)) for g, x in functions.items()}
     ops = [op for g in functions.values() for op in g.ops]
     infos = {}
@@ -131,6 +131,13 @@ def read(mod: Any, what: str, proofs: FuncProofs | None = None) -> Lowered:
         stage("recognising operators", k, len(ops))
         infos[op] = _recovered(op.func, proofs)
     return Lowered(mod, functions, infos, blocks, proofs)
+
+
+def _bounded(function: Graph, func: Any, checked: Mapping[int, tuple[int, int]]) -> Graph:
+    """The graph of a function, whose parameters have the bounds that callers check."""
+    for k, (low, high) in checked.items():
+        function.of[func.params[k]].within = float(low), float(high)
+    return function
 
 
 def _recovered(func: Any, proofs: FuncProofs) -> Recovered:

@@ -15,9 +15,10 @@ from .elementwise_groups import Infos
 
 Bounds = tuple[float, float]
 #: Operators whose result has only elements of their first operand.
+#: An index outside of the axis is an error, which is reported where the elements are checked.
 _MOVES = frozenset(f"relax.{n}" for n in (
     "reshape", "permute_dims", "expand_dims", "squeeze", "flatten", "broadcast_to",
-    "strided_slice", "astype"))  # fmt: skip
+    "strided_slice", "astype", "take", "gather_elements", "gather_nd"))  # fmt: skip
 #: The largest finite number of a dtype.
 LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38}
 #: Integers that float64, in which bounds are, has exactly: all of these dtypes fit.
@@ -76,12 +77,16 @@ def _within(value: Value, numbers: Bounds | None) -> Bounds | None:
 def _unrounded(value: Value, infos: Infos, depth: int, known: _Known) -> Bounds | None:
     if value.constant:
         return _of_constant(value)
+    if value.within is not None:
+        return value.within
     op = value.producer
     info = infos[op].info if op is not None else None
     if op is None or not isinstance(info, OpInfo) or info.packed or depth == 0:
         return None
     if info.name in _POSITIONS:
         return _position(op, info)
+    if info.name == "relax.clip" and "int" in value.dtype:
+        return _clipped(info)
     if info.name not in _FOLLOWED:
         return None
     given = _arguments(op, info, infos, depth, known)
@@ -110,6 +115,13 @@ def _position(op: Op, info: OpInfo) -> Bounds | None:
     extents = data.shape if axis is None else [data.shape[int(axis)]]
     count = math.prod(e for e in extents if isinstance(e, int))
     return (-1.0, count - 1.0) if all(isinstance(e, int) for e in extents) else None
+
+
+def _clipped(info: OpInfo) -> Bounds | None:
+    low, high = info.attrs.get("min"), info.attrs.get("max")
+    if not isinstance(low, (int, float)) or not isinstance(high, (int, float)) or low > high:
+        return None
+    return float(low), float(high)
 
 
 def _arguments(

@@ -39,7 +39,7 @@ def checked_indices(mod: tvm.IRModule) -> tvm.IRModule:
         mod: A module before it is lowered.
     """
     builder = relax.BlockBuilder(mod)
-    changed, called = {}, _called(mod)
+    changed, called = {}, called_functions(mod)
     for gvar, func in mod.functions_items():
         if isinstance(func, relax.Function):
             body = _Checks(func, builder, gvar not in called).body()
@@ -199,7 +199,7 @@ def _body(index: Any, source: Any, out: Any, start: Origin, message: str) -> Any
     return builder.get()
 
 
-def _called(mod: tvm.IRModule) -> set[Any]:
+def called_functions(mod: tvm.IRModule) -> set[Any]:
     """Return the functions that functions of the module call."""
     found: set[Any] = set()
 

@@ -38,6 +38,8 @@ class Value:
         makers: The calls that produce that variant.
         orders: The memory order of each layout that was asked for.
         sizes: The bytes in each layout that was asked for.
+        within: The least and the greatest element of a parameter that callers of the function
+            check; None if they check nothing.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Value:
     makers: list[Op] = field(default_factory=list)
     orders: dict[Layout, Dim] = field(default_factory=dict, repr=False)
     sizes: dict[Layout, int] = field(default_factory=dict, repr=False)
+    within: tuple[float, float] | None = None
 
     def order(self, layout: Layout) -> Dim:
         """The digits of a layout in memory order; equal orders mean equal memory."""

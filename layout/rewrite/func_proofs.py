@@ -1,7 +1,8 @@
-"""What is proved about PrimFuncs, once for structurally equal ones."""
+"""What is proved about PrimFuncs, once for structurally equal ones, and known of parameters."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ...analysis.answer.analyser import Analyser
@@ -13,6 +14,9 @@ from ...analysis.results.op_info import Answer, Refusal
 from ...analysis.terms.work import Exhausted, budget
 from .rewrite import Rewriter
 
+#: By function and position, the least and the greatest element that a parameter may have.
+CheckedBounds = Mapping[str, Mapping[int, tuple[int, int]]]
+
 
 class FuncProofs:
     """Operators of PrimFuncs and their forms in other layouts, with the proofs.
@@ -20,14 +24,19 @@ class FuncProofs:
     They depend on the PrimFunc and the layouts only. So the plans and builds of a model share them,
     whichever backends and costs they choose by.
 
+    Args:
+        checked: Bounds of parameters that are checked before each call of their function.
+
     Attributes:
+        checked: These bounds.
         analyse: The operator of a PrimFunc.
         form: Its blocks.
         rewriter: It in other layouts.
         direct: The operator over its own buffers.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, checked: CheckedBounds | None = None) -> None:
+        self.checked = checked or {}
         self.analyse, self.form = Analyser(), Forms()
         self.rewriter = Rewriter(self.form)
         self.direct = ByStructure(self._direct)

@@ -1,9 +1,11 @@
 // What the functions of a model and a runtime tell each other.
 #include <cstddef>
 
-// DLPack's code and bits of an element type.
+// DLPack's code and bits of an element type, and whether the runtime gets its numbers clamped to
+// 2^24.
 struct ElementType {
   int code, bits;
+  bool clamped = false;
 };
 
 // A region: the number of its model, and the element types of its inputs and results.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,6 +40,7 @@ def runtime_code(
     library: Path,
     options: Sequence[str] = (),
     integers: bool = False,
+    clamped: Callable[[Region], frozenset[int]] = lambda region: frozenset(),
 ) -> Code:
     """The C++ of all regions of a model.
 
@@ -49,13 +50,14 @@ def runtime_code(
         library: The runtime's library on this machine.
         options: Options for the compiler.
         integers: Whether the runtime has operators for integer arithmetic.
+        clamped: Returns the positions of the inputs that the runtime gets clamped to 2^24.
     """
     models = [
         OnnxModel(
             r.symbol, model(r, integers),
             tuple(f"x{k}" for k in range(len(r.inputs))),
             tuple(f"y{k}" for k in range(len(r.results))),
-            tuple(t.dtype for t in (*r.inputs, *r.results)),
+            tuple(t.dtype for t in (*r.inputs, *r.results)), clamped(r),
         )
         for r in regions
     ]  # fmt: skip
@@ -103,10 +105,11 @@ def _literal(text: str) -> str:
 
 
 def _function(model: OnnxModel, k: int) -> str:
-    types = ((DLPACK | WIDER)[dtype] for dtype in model.dtypes)
+    types = ((*(DLPACK | WIDER)[dtype], *(("true",) if k in model.clamped else ()))
+             for k, dtype in enumerate(model.dtypes))  # fmt: skip
     return FUNCTION % {
         "symbol": model.symbol,
-        "types": ", ".join(f"{{{code}, {bits}}}" for code, bits in types),
+        "types": ", ".join(f"{{{', '.join(map(str, words))}}}" for words in types),
         "k": k,
         "inputs": len(model.inputs),
         "results": len(model.results),

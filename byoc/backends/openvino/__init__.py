@@ -1,7 +1,7 @@
 """OpenVINO on CPUs, from PyPI: subgraphs as ONNX models that it reads.
 
-OpenVINO computes with int32 where a model has int64, and with float32 where it has float64. So
-int64 is taken only as indices, which extents bound, and where all numbers are known to be small.
+OpenVINO computes with int32 where a model has int64, with float32 where it has float64, and with
+float32 in many operators of integers: see `small_integers`.
 A convolution whose channels are innermost would be written between two transposes, through which
 OpenVINO 2026.4 misreads a tensor that is also concatenated, as it does that in place. Two layers
 that read one sequence of a batch above 1 get wrong inputs, and the order of equal elements in a
@@ -10,22 +10,18 @@ sort is not defined.
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 from ....analysis.recurrent.quantized_lstm_operator import NAME as QUANTIZED_LSTM
 from ....analysis.recurrent.recurrence_operator import NAME as RECURRENCE
-from ....layout.graph.relax_graph import Value
 from ...backend.backend import Backend, OnnxReader
 from ...patterns.pattern import Node
-from ...patterns.value_bounds import bounds
 from ..onnx_models.region_cost import cost
 from ..onnx_operators.graph.element_types import DLPACK
-from ..onnx_operators.movement.indexing import INDEXING
 from ..onnx_operators.onnx_writers import network
 from .convert import convert, convert_file
 from .locate import available, version
+from .small_integers import narrow, small_or_clamped
 
 #: ONNX defines these operators in one layout only.
 WANTS = {"relax.nn.conv2d": ("NCHW", "OIHW")}
@@ -33,8 +29,6 @@ WANTS = {"relax.nn.conv2d": ("NCHW", "OIHW")}
 
 #: Operators that OpenVINO has, but not as TVM defines them, or lacks.
 WITHOUT = ("relax.topk", "relax.argsort", QUANTIZED_LSTM)
-#: Beyond the integers of 32 bits.
-LARGEST = 2.0**31
 ODD = "the zero point may be odd, to which OpenVINO adds halves before it rounds to even"
 
 
@@ -54,39 +48,6 @@ def single(node: Node) -> str | None:
         return f"the dtype is {node.result.dtype}, of which OpenVINO rounds quotients down"
     if node.info.name == "relax.matmul" and node.result.dtype == "int32":
         return "the dtype is int32, of which OpenVINO rounds sums of products to float32"
-    return None
-
-
-def narrow(node: Node) -> str | None:
-    """No number needs more than 32 bits: all int64 have bounds."""
-    if any(map(partial(_wide, node), _computed(node))):
-        return "the dtype is int64, which OpenVINO computes in 32 bits"
-    return None
-
-
-def _wide(node: Node, value: Value) -> bool:
-    """Whether numbers of int64 are not known to fit into 32 bits."""
-    if value.dtype != "int64" or node.info.name in ("relax.argmax", "relax.argmin"):
-        return False
-    within = bounds(value, node.infos)
-    return within is None or within[0] < -LARGEST or within[1] >= LARGEST
-
-
-def _computed(node: Node) -> list[Value]:
-    """The tensors of an operator, without indices, which extents bound."""
-    tensors = node.tensors
-    if node.info.name in INDEXING and (indices := node.operand(1 if len(tensors) > 2 else 0)):
-        return [v for v in tensors if v is not indices]
-    return tensors
-
-
-def in_32_bits(node: Node) -> str | None:
-    """No number of a file needs more than 32 bits: all int64 have bounds, nothing is float64."""
-    for value in _computed(node):
-        if value.dtype == "float64":
-            return f"{value.name} is float64, which OpenVINO computes as float32"
-        if _wide(node, value):
-            return f"{value.name} is int64, which OpenVINO computes in 32 bits"
     return None
 
 
@@ -137,6 +98,6 @@ NETWORK = network(single, narrow, alone, channels_first, halves, without=WITHOUT
 
 OPENVINO = Backend(
     "openvino", (), convert, available, WANTS, cost, version, coarse=(NETWORK,),
-    reader=OnnxReader(convert_file, frozenset(DLPACK) - {"float16"}, (exact, in_32_bits),
-                      drops_unused=True),
+    reader=OnnxReader(convert_file, frozenset(DLPACK) - {"float16"}, (exact, small_or_clamped),
+                      drops_unused=True, clamps=True),
 )  # fmt: skip

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from ...backend.backend import Code
 from ...backend.onnx_file import OnnxModel
-from ...backend.region import Region
+from ...backend.region import Region, Tensor
+from ...patterns.clamped_values import COMPARISONS
 from ..onnx_models.runtime_source import models_code, runtime_code
 from .locate import available, include, library
 
@@ -16,13 +17,20 @@ from .locate import available, include, library
 def convert(regions: Sequence[Region]) -> Code:
     """The C++ of all regions of a model."""
     headers, shared = _installed()
-    return runtime_code(regions, _runtime(), shared, [f"-I{headers}"])
+    return runtime_code(regions, _runtime(), shared, [f"-I{headers}"], clamped=_decisive)
 
 
 def convert_file(model: OnnxModel) -> Code:
     """The C++ of a file."""
     headers, shared = _installed()
     return models_code([model], _runtime(), shared, [f"-I{headers}"])
+
+
+def _decisive(region: Region) -> frozenset[int]:
+    """The inputs of int64 that a region compares or casts to bool; only they may be wide."""
+    calls = [c for c in region.calls if c.op in COMPARISONS or c.op == "relax.astype"]
+    operands = [t for c in calls for t in c.operands if isinstance(t, Tensor)]
+    return frozenset(t.index for t in operands if t.source == "input" and t.dtype == "int64")
 
 
 def _runtime() -> str:

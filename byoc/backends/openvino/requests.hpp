@@ -57,6 +57,7 @@ struct Bound {
 struct Request {
   ov_infer_request_t* handle = nullptr;
   std::vector<Bound> bound;
+  std::vector<std::vector<int64_t>> clamped;  // copies of inputs
 };
 
 // A model, and its requests that no call uses: as many are made as calls run at once.
@@ -157,6 +158,23 @@ ov_element_type_e element_type(ElementType type) {
   }
 }
 
+// Up to here, float32 has all integers; OpenVINO compares in it.
+constexpr int64_t kMost = int64_t{1} << 24;
+
+// A copy of an input of int64 with its numbers clamped.
+DLTensor clamped(Request& request, int k, const DLTensor* t) {
+  std::vector<int64_t>& copy = request.clamped[k];
+  const size_t count = bytes(t) / sizeof(int64_t);
+  copy.resize(std::max<size_t>(count, 1));
+  const auto* from = reinterpret_cast<const int64_t*>(opinfo::data(t));
+  for (size_t i = 0; i < count; ++i)
+    copy[i] = std::min(std::max(from[i], -kMost), kMost);
+  DLTensor out = *t;
+  out.data = copy.data();
+  out.byte_offset = 0;
+  return out;
+}
+
 // Let a request read or write a tensor.
 int bind(const Region& region, Request& request, int k, const DLTensor* t) {
   Bound& bound = request.bound[k];
@@ -198,6 +216,7 @@ struct Borrowed {
     if (request != nullptr) return 0;
     auto made = std::make_unique<Request>();
     made->bound.resize(region.inputs + region.results);
+    made->clamped.resize(region.inputs);
     if (int code = failed(region.name, api.ov_compiled_model_create_infer_request(
             model.compiled, &made->handle)))
       return code;
@@ -213,8 +232,12 @@ int run(const Region& region, const TVMFFIAny* args, int32_t count) {
   FloatingPoint state;
   Borrowed borrowed(*loaded[region.model]);
   if (int code = borrowed.make(region)) return code;
-  for (size_t k = 0; k < tensors.size(); ++k)
-    if (int code = bind(region, *borrowed.request, k, tensors[k])) return code;
+  for (size_t k = 0; k < tensors.size(); ++k) {
+    DLTensor copy;
+    if (region.types[k].clamped) copy = clamped(*borrowed.request, k, tensors[k]);
+    const DLTensor* t = region.types[k].clamped ? &copy : tensors[k];
+    if (int code = bind(region, *borrowed.request, k, t)) return code;
+  }
   return while_team_yields([&] {
     return failed(region.name, api.ov_infer_request_infer(borrowed.request->handle));
   });

@@ -21,6 +21,7 @@ from ..byoc.dispatching.choice.plan_file import DispatchPlan
 from ..byoc.dispatching.dispatch_request import Options
 from ..byoc.measure import Measure
 from ..frontend.source_file import SourceFile, source_of
+from ..jit.arguments.checked_bounds import checked_bounds
 from ..jit.arguments.index_checks import checked_indices
 from ..jit.arguments.signature import Signature
 from ..jit.config.strategy import Config, Dim, Strategy
@@ -142,7 +143,8 @@ class _Request:
 
     def static(self, source: SourceFile | None, race: bool) -> Compiled:
         """Compile one kernel for all shapes: the plan's build, or the fastest one."""
-        shared = SharedWork(self.mod)
+        checked = None if on_gpu(self.target) else checked_bounds(self.mod, self.signatures)
+        shared = SharedWork(self.mod, checked)
         few_bits = shared.prepare.few_bits
         choice = choose_backends(self.backends, self.priority, self.calibration, self.target,
                                  few_bits)  # fmt: skip

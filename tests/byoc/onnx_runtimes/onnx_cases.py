@@ -23,7 +23,8 @@ SIZES = {"n": 3, "m": 4}
 IMAGE = (2, 4, 7, 6)
 LAST = (2, 7, 6, 4)
 Build = Callable[..., Any]
-WIDE = "the dtype is int64, which OpenVINO computes in 32 bits"
+WIDE = "the dtype is int64, which OpenVINO rounds beyond 2^24"
+ROUNDED = "the dtype is int32, which OpenVINO rounds beyond 2^24"
 HALF = "the dtype is float16, which OpenVINO computes as float32"
 QUOTIENT = "the dtype is int32, of which OpenVINO rounds quotients down"
 SUMS = "the dtype is int32, of which OpenVINO rounds sums of products to float32"
@@ -214,8 +215,15 @@ def _halves(e: Any, r: Any, x: Any) -> Any:
     return e(nn.softmax(e(nn.max_pool2d(e(nn.relu(y)), (2, 2), (2, 2))), 1))
 
 
+def _from_bytes(f: Callable[..., Any], dtype: str) -> Build:
+    """A function of integers that are known to be small, as they were bytes."""
+    return lambda e, r, *xs: e(f(*(
+        e(op.astype(x, dtype)) if str(x.ty.dtype) == "int8" else x for x in xs)))  # fmt: skip
+
+
 def _integers(e: Any, r: Any, x: Any, y: Any) -> Any:
     """Quotients and remainders of negative numbers too."""
+    x, y = (e(op.astype(v, "int32")) for v in (x, y))
     third = e(op.floor_divide(e(op.subtract(x, y)), relax.const(3, "int32")))
     return e(op.floor_mod(third, relax.const(5, "int32")))
 
@@ -234,8 +242,8 @@ def _quantised(axis: int, count: int) -> Build:
 
 def _compared(name: str) -> OnnxCase:
     f = _function(name)
-    return OnnxCase(lambda e, r, x, y: e(op.astype(e(f(x, y)), "float32")),
-                    (((2, 5), "int32"), ((5,), "int32")))  # fmt: skip
+    return OnnxCase(_from_bytes(lambda x, y: op.astype(f(x, y), "float32"), "int32"),
+                    (((2, 5), "int8"), ((5,), "int8")))  # fmt: skip
 
 
 def _logical(name: str) -> OnnxCase:
@@ -265,7 +273,12 @@ ELEMENTS: dict[str, OnnxCase] = {
     "affine by channel": OnnxCase(_affine, (IMAGE,)),
     **{n: OnnxCase(_call(getattr(op, n)), ((N, 5), (3, 1, 5)))
        for n in ("add", "subtract", "multiply", "maximum", "minimum")},
-    "integers": OnnxCase(_integers, (((2, 5), "int32"), ((2, 5), "int32"))),
+    "integers": OnnxCase(_integers, (((2, 5), "int8"), ((2, 5), "int8"))),
+    "compared, large": OnnxCase(_call(op.less), (((2, 5), "int32"), ((5,), "int32")),
+                                refused=ROUNDED),
+    "remainder, large": OnnxCase(lambda e, r, x: e(op.floor_mod(x, relax.const(5, "int32"))),
+                                 (((2, 5), "int32"),), refused=ROUNDED),
+    "bool, large": OnnxCase(_call(op.astype, "bool"), (((2, 5), "int32"),), refused=ROUNDED),
     "wide integers": OnnxCase(lambda e, r, x: e(op.multiply(x, relax.const(2**40, "int64"))),
                               (((2, 5), "int64"),), refused=WIDE),
     "floor_divide": OnnxCase(_call(op.floor_divide, relax.const(0.7)), ((2, 5),)),
@@ -387,13 +400,16 @@ MOVED: dict[str, OnnxCase] = {
     "triu": OnnxCase(_call(op.triu, -1), ((2, 4, 5),)),
     "take": OnnxCase(lambda e, r, i: e(op.take(const(r, 7, 5), i, 0)), (((2, 3), "int64"),)),
     "take, clipped": OnnxCase(_call(op.take, 1, "clip"), ((2, 5), ((4,), "int32")), below=9),
-    "take, wrapped": OnnxCase(_call(op.take, 1, "wrap"), ((2, 5), ((4,), "int64")), below=9),
+    "take, wrapped": OnnxCase(_from_bytes(lambda x, i: op.take(x, i, 1, "wrap"), "int64"),
+                              ((2, 5), ((4,), "int8")), below=9),
+    "take, wrapped, large": OnnxCase(_call(op.take, 1, "wrap"), ((2, 5), ((4,), "int32")),
+                                     refused=ROUNDED),
     "take, from the end": OnnxCase(_from_the_end, ((2, 5), ((4,), "int32"))),
     "gather_elements": OnnxCase(_call(op.gather_elements, 1), ((4, 5), ((4, 2), "int64"))),
     "gather_nd": OnnxCase(_call(op.gather_nd), ((4, 5, 3), ((2, 2), "int64"))),
-    "one_hot": OnnxCase(lambda e, r, i: e(op.one_hot(
-        i, *(tvm.tirx.FloatImm("float32", v) for v in (2.0, -1.0)), 5, -1)),
-        (((2, 3), "int64"),)),
+    "one_hot": OnnxCase(_from_bytes(lambda i: op.one_hot(
+        i, *(tvm.tirx.FloatImm("float32", v) for v in (2.0, -1.0)), 5, -1), "int64"),
+        (((2, 3), "int8"),)),
 }  # fmt: skip
 ORDERED: dict[str, OnnxCase] = {
     "topk": OnnxCase(_largest("both", 3, "int64"), ((4, 9),), refused=LACKED),

@@ -30,7 +30,7 @@ from opinfo.byoc.prepare.prepare import prepare
 from ...common.run import run
 from ...layout import nets
 from ...layout.nets import const
-from .onnx_cases import CASES, HALF, QUOTIENT, SUMS, TURNED, WIDE, OnnxCase, module, values
+from .onnx_cases import CASES, HALF, QUOTIENT, ROUNDED, SUMS, TURNED, WIDE, OnnxCase, module, values
 
 nn, op = relax.op.nn, relax.op
 
@@ -84,7 +84,7 @@ def test_the_result_is_that_of_tvm(backend: str, name: str) -> None:
     np.testing.assert_allclose(found, told, rtol=10 * near, atol=near)
 
 
-@pytest.mark.parametrize("reason", [HALF, QUOTIENT, SUMS, TURNED, WIDE])
+@pytest.mark.parametrize("reason", [HALF, QUOTIENT, ROUNDED, SUMS, TURNED, WIDE])
 def test_what_openvino_computes_otherwise_stays_with_tvm(reason: str) -> None:
     refused = {n: c for n, c in CASES.items() if c.refused == reason}
     done = dispatch(prepare(module(refused)), ["openvino"])
