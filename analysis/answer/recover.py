@@ -21,8 +21,8 @@ from ..lifting.outputs import WritesInPlace
 from ..lifting.tir.from_tir import Unliftable
 from ..real import TooLarge, real
 from ..results.op_info import Answer, LayoutNormalised, OpInfo, Refusal
+from ..terms.term.work import Exhausted, budget
 from ..terms.traversal import subterms
-from ..terms.work import Exhausted, budget
 from ..undo_layouts import logical_forms
 from ..undo_layouts.logical_answer import express_layouts, normalise
 from ..undo_layouts.places import unchanged_layouts

@@ -25,8 +25,8 @@ from ..proposal.proposal import Proposal
 from ..real import TooLarge, real
 from ..results.op_info import ASSUMED, Certificate, Refusal
 from ..terms.term import Reduce, TensorVar, Term, Var, as_int
+from ..terms.term.work import spend
 from ..terms.traversal import map_loads, subterms
-from ..terms.work import spend
 from .assumed_sizes import assumed, over_sizes, over_values
 from .assumptions import CANCELS, data_assumptions, simplifier_assumptions
 from .distinct import DISTINCT, stored_once

@@ -21,8 +21,8 @@ from ..results.op_info import Answer, OpInfo, Refusal, operator, with_certificat
 from ..results.over_variables import over_variables
 from ..terms.show import show
 from ..terms.term import TensorVar, Var
+from ..terms.term.work import Exhausted, budget
 from ..terms.traversal import tensors
-from ..terms.work import Exhausted, budget
 from .chain_result import Chain, OpaqueStep, PartlyRead, Step, StepResult, Value
 from .define import define
 from .definition_window import DefinitionWindow, Recover

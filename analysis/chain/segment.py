@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from ..answer.recover import recover_direct, recover_logical
 from ..results.op_info import Answer, Refusal
 from ..terms.term import TensorVar
-from ..terms.work import share
+from ..terms.term.work import share
 from .definition_window import DefinitionWindow, Growing, Recover
 from .peel import Peel
 from .tensor_program import TensorDefinition, TensorProgram
