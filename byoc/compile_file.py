@@ -26,7 +26,7 @@ from .dispatching.choice.plan_file import FILE, DispatchPlan, PlannedRegion, fin
 from .dispatching.dispatched import Dispatched, OffloadedRegion
 from .matching.lowered import Lowered, read
 from .patterns.failure import ForeignError, foreign
-from .patterns.pattern import node
+from .patterns.pattern_node import node
 
 
 class FileRefused(ValueError):

@@ -29,7 +29,9 @@ from ...layout.graph.relax_graph import Op, Value
 from ..backend.backend import Backend
 from ..backend.catalog import unusable
 from ..matching.lowered import Lowered, read
-from ..patterns.pattern import Pattern, node, nothing
+from ..patterns.pattern import Pattern
+from ..patterns.pattern_node import node
+from ..patterns.pattern_step import nothing
 from ..patterns.subgraphs import Coarse
 from .integers import DEQUANTIZE, SMALL, Integers, Scales
 from .mutation.mutate import mutated, named, with_attrs
