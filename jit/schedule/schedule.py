@@ -33,8 +33,9 @@ from .loops.winograd import Winograd
 from .nest.collapse import Views, collapsed
 from .nest.digits import split_digits
 from .nest.inlined_lets import inlined_lets
-from .nest.kernel import Part, Plain, parts
+from .nest.kernel import Part, Plain
 from .nest.program import Unscheduled, program
+from .nest.program_kernels import parts
 from .nest.symbolic_sizes import UNBOUNDED, SymbolicSizes
 from .rules import rules
 from .scheduled import WINOGRAD, Scheduled

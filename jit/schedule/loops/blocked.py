@@ -25,7 +25,8 @@ from ....analysis.blocks.loop_steps import Axis
 from ....analysis.blocks.strides import StridedAccess
 from ....analysis.blocks.tir import dtype_of, integer, loads, local, mentions, values
 from ....analysis.lifting.tir.node import NodeDict, items
-from ..nest.kernel import Kernel, Part, Plain, twice
+from ..nest.kernel import Kernel, Part, Plain
+from ..nest.program_kernels import twice
 from ..nest.segments import filled
 from .axes import TYPICAL, extent
 from .machine import VectorUnits, bits
