@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from .kernels.compiler import Compiler
     from .runtime.generation import Generation
     from .runtime.manager import Budget
-    from .runtime.session import Session, SiteStats, Stats, stats
+    from .runtime.session import Session, stats
     from .runtime.session_events import Event, Settled, Waiting
+    from .runtime.session_stats import SiteStats, Stats
     from .store.store import KernelStore
     from .tune.record import Recording
 
@@ -27,7 +28,8 @@ _HOMES = {
     "runtime.manager": ("Budget",),
     "runtime.session_events": ("Event", "Settled", "Waiting"),
     "tune.record": ("Recording",),
-    "runtime.session": ("Session", "SiteStats", "Stats", "stats"),
+    "runtime.session": ("Session", "stats"),
+    "runtime.session_stats": ("SiteStats", "Stats"),
     "compile.specialize": ("Specialized", "SpecializedFunction", "specialize_shapes"),
     "store.store": ("KernelStore",),
     "config.strategy": ("Aot", "Config", "Dim", "Generic", "Jit", "Library", "Record", "Strategy"),
