@@ -17,8 +17,9 @@ from tvm import tirx
 from ..lifting.effects.tensor_expression import TensorExpression
 from ..lifting.lift import lift
 from ..lifting.tir.from_tir import Unliftable
-from ..proofs.equal import Proof, prove_equal
+from ..proofs.equal import prove_equal
 from ..proofs.pairing import Different
+from ..proofs.proof import Proof
 from ..proposal.build import Rebuilt, rebuild
 from ..proposal.call_op import NotBuilt
 from ..proposal.proposal import Proposal

@@ -3,24 +3,16 @@
 Terms are compared top down. Integers and conditions go to the provers; selections are split into
 cases. Reductions are equal if a bijection between their axes maps one guarded domain onto the other
 and the bodies onto each other; it is derived from the equations between the accesses of the bodies.
-What an equality needs beyond bit-equality is recorded:
-
-- ``reassociated``: a floating-point sum or product was regrouped or permuted;
-- ``finite``: ``0 * x = 0`` was used, which holds for finite x;
-- ``ordered``: a floating-point minimum or maximum was regrouped or permuted, which changes nothing
-  if no operand is NaN and there are no zeros of both signs;
-- ``rounded``: the terms were compared in real arithmetic, see `analysis.real`.
+What an equality needs beyond bit-equality is recorded, see `Proof`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import permutations
 
 from ..terms.condition_terms import conj, disj, eq0, ge0, negate, parts
-from ..terms.reduction_terms import identity, split_guard
 from ..terms.scalar import is_const
 from ..terms.show import reason
 from ..terms.term import (
@@ -53,30 +45,12 @@ from .pairing import (
     same_number,
     without_zeros,
 )
+from .proof import Obligation, Proof
 from .prove import prove
+from .reduction_domain import OpenReduction, open_reduction
 
 Facts = tuple[Term, ...]
 ASSOCIATIVE = frozenset({"add", "mul", "min", "max"})
-
-
-@dataclass(frozen=True)
-class Obligation:
-    """One fact on which a proof rests."""
-
-    goal: str
-    engine: str
-    ms: float
-
-
-@dataclass
-class Proof:
-    """The facts on which an equality rests."""
-
-    obligations: list[Obligation] = field(default_factory=list)
-    reassociated: bool = False
-    finite: bool = False
-    ordered: bool = False
-    rounded: bool = False
 
 
 def prove_equal(a: Term, b: Term, facts: Facts = ()) -> Proof:
@@ -265,7 +239,7 @@ class _Prover:
         if a.op != b.op:
             raise Different(f"reductions {a.op} and {b.op}")
         self.equal(a.init, b.init, facts)
-        first, second = self.opened(a), self.opened(b)
+        first, second = open_reduction(a, self.proof), open_reduction(b, self.proof)
         if a.op in ("add", "mul") and a.dtype != "int":
             self.proof.reassociated = True
         attempts = (
@@ -274,39 +248,12 @@ class _Prover:
         )
         _first_success(attempts, "reductions differ")
 
-    def opened(self, reduction: Reduce) -> _Open:
-        """The reduction with fresh axes, its guard and its factors."""
-        names = {v: fresh(v.extent, "q") for v in reduction.axes if v.extent is not None}
-        body = substitute(reduction.body, {v: as_int(n) for v, n in names.items()})
-        unit = identity(reduction.op, reduction.dtype)
-        guard, body = (TRUE, body) if unit is None else split_guard(body, unit)
-        factors = [body]
-        if reduction.op == "add" and "float" in reduction.dtype:
-            extra, factors = self.hoisted(body)
-            guard = conj(guard, *extra)
-        return _Open(tuple(names.values()), guard, factors)
-
-    def hoisted(self, term: Term) -> tuple[list[Term], list[Term]]:
-        """Guards and factors of a product: ``(x if c else 0) * y = x * y if c else 0``."""
-        if is_choice(term) and isinstance(term, CallTerm) and is_const(term.args[2], 0.0):
-            guards, factors = self.hoisted(term.args[1])
-            return [*parts(term.args[0]), *guards], factors
-        if isinstance(term, CallTerm) and term.op == "mul":
-            out: tuple[list[Term], list[Term]] = ([], [])
-            for factor in term.args:
-                guards, factors = self.hoisted(factor)
-                self.proof.finite |= bool(guards)
-                out[0].extend(guards)
-                out[1].extend(factors)
-            return out
-        if isinstance(term, CallTerm) and term.op == "cast" and "float" in term.args[0].dtype:
-            guards, factors = self.hoisted(term.args[0])
-            if len(factors) == 1:
-                return guards, [raw_call("cast", (factors[0],), term.dtype)]
-        return [], [term]
-
     def matched(
-        self, first: _Open, second: _Open, pairs: list[tuple[Term, Term]], facts: Facts
+        self,
+        first: OpenReduction,
+        second: OpenReduction,
+        pairs: list[tuple[Term, Term]],
+        facts: Facts,
     ) -> None:
         equations = [e for x, y in pairs for e in accesses(x, y)]
         forth = bijection(second.axes, [(j, i) for i, j in equations], first.axes)
@@ -320,7 +267,12 @@ class _Prover:
             self.equal(x, simplify(substitute(y, forth), guard_facts, thorough), guard_facts)
 
     def onto(
-        self, first: _Open, second: _Open, forth: dict[Var, Int], back: dict[Var, Int], facts: Facts
+        self,
+        first: OpenReduction,
+        second: OpenReduction,
+        forth: dict[Var, Int],
+        back: dict[Var, Int],
+        facts: Facts,
     ) -> None:
         """Prove that ``forth`` maps one guarded domain into the other, and ``back`` inverts it."""
         goals = [substitute(second.guard, forth)]
@@ -332,13 +284,6 @@ class _Prover:
         for goal in goals:
             if not self.holds(goal, guard_facts):
                 raise Different(f"reductions may differ in domain: cannot prove {reason(goal)}")
-
-
-@dataclass(frozen=True)
-class _Open:
-    axes: tuple[Var, ...]
-    guard: Term
-    factors: list[Term]
 
 
 def _first_success(attempts: Iterable[Callable[[], None]], otherwise: str) -> None:

@@ -21,8 +21,9 @@ from ...analysis.lifting.lift import lift
 from ...analysis.lifting.loops.reduction import canonical
 from ...analysis.lifting.tir.from_tir import Unliftable
 from ...analysis.proofs.context import simplify, thorough
-from ...analysis.proofs.equal import Proof, prove_equal
+from ...analysis.proofs.equal import prove_equal
 from ...analysis.proofs.pairing import Different
+from ...analysis.proofs.proof import Proof
 from ...analysis.proofs.prove import prove as holds
 from ...analysis.results.op_info import ASSUMED, Certificate, Refusal
 from ...analysis.terms.condition_terms import conj, eq0, ge0
