@@ -15,16 +15,16 @@ from typing import Any
 import tvm
 from tvm import tirx
 
-from ....analysis.blocks.loop_steps import Axis
-from ....analysis.blocks.tir import dtype_of
-from ....analysis.lifting.tir.node import NodeDict, items
-from ..nest.collapse import Views
-from ..nest.kernel import Kernel, Part
+from .....analysis.blocks.loop_steps import Axis
+from .....analysis.blocks.tir import dtype_of
+from .....analysis.lifting.tir.node import NodeDict, items
+from ...nest.collapse import Views
+from ...nest.kernel import Kernel, Part
+from ..machine import VectorUnits
+from ..strided import identity, producer_of
+from ..tile import columns, cycles
+from ..windows import Place, place_of
 from .filtering import FILTERINGS, TAPS, Filtering
-from .machine import VectorUnits
-from .strided import identity, producer_of
-from .tile import columns, cycles
-from .windows import Place, place_of
 
 DTYPE = "float32"
 #: Tiles of one product at most if several images take part.
