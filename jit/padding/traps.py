@@ -10,10 +10,9 @@ checked, even dead ones. An index, divisor or extent that data determines is saf
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
-import tvm_ffi
 from tvm.tirx.buffer import is_buffer_var
 
 from ...analysis.lifting.effects.tensor_expression import TensorExpression
@@ -36,11 +35,8 @@ from ...analysis.terms.term import (
     variable,
 )
 from ...analysis.terms.traversal import free, replace, subterms
+from .data_dependence import DIVISIONS, STOPS, may_depend_on_data, nodes_of, operands, reads_data
 from .padding_problem import Facts, Unproved
-
-#: Integer divisions, which trap where the divisor is zero.
-_DIVISIONS = ("FloorDiv", "FloorMod", "Mod", "Div")
-_STOPS = frozenset({"While", "AssertStmt"})
 
 
 def demands(func: Any, lifted: TensorExpression, grown: Iterable[TensorVar]) -> frozenset[int]:
@@ -81,8 +77,8 @@ class _Walker:
         self.params = {p: k for k, p in enumerate(items(func.params)) if is_buffer_var(p)}
         self.reader = ExpressionReader(self.env, self.read)
         self.zero: set[int] = set()
-        self.any = _suspicious(func.body)
-        stored = [s.buffer for s in _walk(func.body) if type(s).__name__ == "BufferStore"]
+        self.any = may_depend_on_data(func.body)
+        stored = [s.buffer for s in nodes_of(func.body) if type(s).__name__ == "BufferStore"]
         self.written = {k for p, k in self.params.items() if any(p.same_as(b) for b in stored)}
         for param, lifted_param in zip(items(func.params), lifted.params, strict=True):
             if isinstance(lifted_param, Var):
@@ -107,7 +103,7 @@ class _Walker:
 
     def statement(self, stmt: Any, facts: Facts) -> None:
         kind = type(stmt).__name__
-        if kind in _STOPS:
+        if kind in STOPS:
             raise Unproved(f"a {kind} may fail or not terminate, depending on the padding")
         rule = getattr(self, f"_{kind}", None)
         if rule is None:
@@ -182,11 +178,11 @@ class _Walker:
         if kind == "Select":
             facts = (*facts, expr)
         chosen = kind == "Call" and str(getattr(expr.op, "name", "")).endswith("if_then_else")
-        for part in _operands(expr):
+        for part in operands(expr):
             self.expression(part, (*facts, expr) if chosen else facts)
         if kind == "TensorLoad":
             self.access(expr.source, items(expr.indices), facts, "read of")
-        if kind in _DIVISIONS and "int" in str(expr.ty.dtype):
+        if kind in DIVISIONS and "int" in str(expr.ty.dtype):
             self.division(expr)
 
     def division(self, expr: Any) -> None:
@@ -199,7 +195,7 @@ class _Walker:
         raise Unproved(f"the divisor {str(divisor)[:60]} may be zero in the padding")
 
     def access(self, buffer: Any, indices: list[Any], facts: Facts, what: str) -> None:
-        terms = [self.reader.index(i) if _reads(i) or _bound_reads(i, self.env) else None
+        terms = [self.reader.index(i) if reads_data(i) or _bound_reads(i, self.env) else None
                  for i in indices]  # fmt: skip
         for d, poly in enumerate(terms):
             if poly is None or not poly.reads:
@@ -251,68 +247,11 @@ def _covers_tensor(read: Load) -> bool:
 
 
 def _conditions(term: Term) -> Facts:
+    """Return the conjuncts of a condition."""
     return () if term is TRUE else parts(term)
-
-
-def _operands(expr: Any) -> list[Any]:
-    kind = type(expr).__name__
-    if kind == "TensorLoad":
-        return list(items(expr.indices))
-    if kind == "Call":
-        return [a for a in items(expr.args) if hasattr(a, "ty")]
-    if kind == "Select":
-        return [expr.condition, expr.true_value, expr.false_value]
-    if kind == "Let":
-        return [expr.value, expr.body]
-    if kind in ("Cast", "Broadcast"):
-        return [expr.value]
-    if kind == "Ramp":
-        return [expr.base, expr.stride]
-    if hasattr(expr, "b"):
-        return [expr.a, expr.b]
-    return [expr.a] if hasattr(expr, "a") else []
-
-
-def _walk(node: Any) -> Iterator[Any]:
-    nodes: list[Any] = []
-    tvm_ffi.structural_walk(node, nodes.append, order="post")
-    return iter(nodes)
-
-
-def _reads(expr: Any) -> bool:
-    return any(type(x).__name__ == "TensorLoad" for x in _walk(expr))
 
 
 def _bound_reads(expr: Any, env: _Env) -> bool:
     """Return whether a variable in an expression is bound to data."""
-    values = (env.bound.get(x) for x in _walk(expr) if type(x).__name__ == "Var")
+    values = (env.bound.get(x) for x in nodes_of(expr) if type(x).__name__ == "Var")
     return any(v is not None and v.reads for v in values)
-
-
-def _suspicious(body: Any) -> bool:
-    """Return whether data may determine an index, extent or divisor; usually it does not."""
-    for node in _walk(body):
-        kind = type(node).__name__
-        if kind in _STOPS or (kind in _DIVISIONS and "int" in str(node.ty.dtype)):
-            if kind in _STOPS or type(node.b).__name__ != "IntImm" or int(node.b.value) < 1:
-                return True
-        exprs = _checked_exprs(node)
-        if any(_reads(e) for e in exprs):
-            return True
-        if kind in ("Bind", "Let") and _reads(node.value):
-            return True
-        if kind == "DeclBuffer" and type(node.buffer.ty.elem_offset).__name__ != "IntImm":
-            return True
-    return False
-
-
-def _checked_exprs(node: Any) -> list[Any]:
-    """Return the expressions of a node that data must not make arbitrary."""
-    kind = type(node).__name__
-    if kind in ("TensorLoad", "BufferStore"):
-        return list(items(node.indices))
-    if kind == "For":
-        return [node.min, node.extent]
-    if kind == "MatchBufferRegion":
-        return [e for r in items(node.source.region) for e in (r.min, r.extent)]
-    return list(items(node.iter_values)) if kind == "SBlockRealize" else []
