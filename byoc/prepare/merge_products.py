@@ -179,9 +179,9 @@ def _ordered(bindings: Sequence[Any]) -> list[Any]:
 
 def _reads(expr: Any) -> Iterable[Any]:
     """The variables that an expression reads."""
-    found: NodeDict[Any] = NodeDict()
-    tvm_ffi.structural_walk(expr, (relax.Var, lambda var: found.__setitem__(var, var)))
-    return [var for var, _ in found.items()]
+    reads: NodeDict[Any] = NodeDict()
+    tvm_ffi.structural_walk(expr, (relax.Var, lambda var: reads.__setitem__(var, var)))
+    return [var for var, _ in reads.items()]
 
 
 def _is_matrix(expr: Any) -> bool:

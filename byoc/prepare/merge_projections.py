@@ -168,9 +168,9 @@ def _joined(constants: Sequence[Any], axis: int) -> Any:
 
 def _reads(expr: Any) -> list[Any]:
     """The variables that an expression reads."""
-    found: NodeDict[Any] = NodeDict()
-    tvm_ffi.structural_walk(expr, (relax.Var, lambda var: found.__setitem__(var, var)))
-    return [var for var, _ in found.items()]
+    reads: NodeDict[Any] = NodeDict()
+    tvm_ffi.structural_walk(expr, (relax.Var, lambda var: reads.__setitem__(var, var)))
+    return [var for var, _ in reads.items()]
 
 
 def _row(expr: Any, product: Any) -> Any:

@@ -61,8 +61,8 @@ def _converted(constant: Any, dtype: str) -> Any:
     import ml_dtypes
 
     dtypes: Any = ml_dtypes
-    array, wanted = array_of(constant).numpy(), getattr(dtypes, dtype, dtype)
+    array, target = array_of(constant).numpy(), getattr(dtypes, dtype, dtype)
     if dtype.startswith(NARROW):
-        most = float(dtypes.finfo(wanted).max)
+        most = float(dtypes.finfo(target).max)
         array = np.clip(array.astype("float32"), -most, most)
-    return array.astype(wanted)
+    return array.astype(target)

@@ -113,21 +113,21 @@ class _Uniform(relax.PyExprMutator):  # type: ignore[misc]
         """Bounds of the result of an elementwise operator."""
         if name not in _ELEMENTWISE and name not in ("astype", "where"):
             return None
-        given = [self.bounds(arg, depth - 1) for arg in call.args]
+        bounds = [self.bounds(arg, depth - 1) for arg in call.args]
         if name == "where":
-            return _chosen(*given)
-        known = [b for b in given if b is not None]
-        if len(known) < len(given):
+            return _chosen(*bounds)
+        known = [b for b in bounds if b is not None]
+        if len(known) < len(bounds):
             return None
         dtype = str(call.ty.dtype)
         if name == "astype":
             return known[0] if _fits(known[0], dtype) else None
         if name in _OF_TRUTH and any(str(a.ty.dtype) != "bool" for a in call.args):
             return None
-        found = _ELEMENTWISE[name](*known)
-        if found is None or name not in _SUMS:
-            return found
-        return found if dtype == "int64" and _is_size(found) else None
+        result = _ELEMENTWISE[name](*known)
+        if result is None or name not in _SUMS:
+            return result
+        return result if dtype == "int64" and _is_size(result) else None
 
     def bound(self, expr: Any) -> Any:
         """What a variable is bound to, in the end."""

@@ -62,10 +62,10 @@ class _Patches(relax.PyExprMutator):  # type: ignore[misc]
 
     def sunk(self, call: Any) -> Any:
         """A sum with a bias by channel, or a cast, before the result is moved."""
-        found = self.rows(call.args[0])
-        if found is None:
+        patch_product = self.rows(call.args[0])
+        if patch_product is None:
             return call
-        rows, shape = found
+        rows, shape = patch_product
         if named(call, "relax.astype"):
             return self.moved(self.builder_.emit(relax.op.astype(rows, call.attrs.dtype)), shape)
         bias = call.args[1]

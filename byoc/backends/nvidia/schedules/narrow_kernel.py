@@ -174,8 +174,8 @@ class _Narrow(SingleStep):
         analyzer: Any,
     ) -> None:  # fmt: skip
         """Read a vector into a register, if the lanes of a load are neighbours."""
-        found = strided_access(access.source, items(access.indices), [lane], analyzer)
-        if found.step(lane) != 1 or any(
+        strides = strided_access(access.source, items(access.indices), [lane], analyzer)
+        if strides.step(lane) != 1 or any(
             tvm_ffi.structural_equal(access, known) for known, _ in registers
         ):
             return

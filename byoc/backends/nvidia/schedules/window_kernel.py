@@ -68,18 +68,18 @@ class _Windows(Points):
         """How windows move along the rows and the columns of the result."""
         terms = [a for a in self.step.reduced if static(a.extent) != 1]
         analyzer = bound([*self.axes, *self.step.reduced])
-        found: list[Slide] = []
+        slides: list[Slide] = []
         for expr in loads(self.term):
             for term in terms:
                 slide = self.slide(expr, term, analyzer)
-                if slide is not None and not any(slide.same_as(known) for known in found):
-                    found.append(slide)
+                if slide is not None and not any(slide.same_as(known) for known in slides):
+                    slides.append(slide)
         order = [id(a) for a in self.axes]
-        found.sort(key=lambda s: order.index(id(s.axis)))
-        distinct = {id(s.axis) for s in found} | {id(s.term) for s in found}
-        if len(terms) != 2 or len(found) != 2 or len(distinct) != 4:
+        slides.sort(key=lambda s: order.index(id(s.axis)))
+        distinct = {id(s.axis) for s in slides} | {id(s.term) for s in slides}
+        if len(terms) != 2 or len(slides) != 2 or len(distinct) != 4:
             raise NoGpuSchedule("windows do not overlap along two axes")
-        return found[0], found[1]
+        return slides[0], slides[1]
 
     def is_weight(self, expr: Any) -> bool:
         used = mentions(expr)

@@ -167,18 +167,18 @@ class _Splitter:
         for n in self.nests:
             for buffer in n.writes:
                 writers[buffer] = n
-        wanted, queue, reads = list(target), list(target), NodeDict[None]()
+        needed, queue, reads = list(target), list(target), NodeDict[None]()
         while queue:
             for buffer in queue.pop().reads:
                 writer = writers.get(buffer)
-                if any(writer is w for w in wanted):
+                if any(writer is w for w in needed):
                     continue
                 if writer is None or buffer in self.between:
                     reads[buffer] = None
                     continue
-                wanted.append(writer)
+                needed.append(writer)
                 queue.append(writer)
-        return _Group(tuple(target), tuple(wanted), reads)
+        return _Group(tuple(target), tuple(needed), reads)
 
     def outputs(
         self, group: _Group, groups: Sequence[_Group], params: NodeDict[None]

@@ -169,8 +169,8 @@ class _Attached(relax.PyExprMutator):  # type: ignore[misc]
         array = self.arrays[number]
         if array.shape == extents and str(array.dtype) == dtype:
             return ""
-        found, expected = f"{array.dtype}{list(array.shape)}", f"{dtype}{list(extents)}"
-        return f"array {number} is {found}, expected {expected}"
+        actual, expected = f"{array.dtype}{list(array.shape)}", f"{dtype}{list(extents)}"
+        return f"array {number} is {actual}, expected {expected}"
 
 
 def _extents(const: Any) -> tuple[int, ...] | None:

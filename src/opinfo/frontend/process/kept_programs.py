@@ -169,8 +169,8 @@ def _version(package: str) -> str:
 
 def _files(folder: str) -> Iterator[tuple[str, os.stat_result]]:
     """Yield the files below a folder; in a checkout its folders are symbolic links."""
-    with os.scandir(folder) as found:
-        for item in found:
+    with os.scandir(folder) as entries:
+        for item in entries:
             if not item.is_dir():
                 yield item.path, item.stat()
             elif item.name != "__pycache__":

@@ -45,10 +45,10 @@ def size_conditions(binding: Any) -> Iterator[Any]:
 
 def _divisors(binding: Any) -> Iterator[Any]:
     """A division by zero ends the process."""
-    found: list[Any] = []
+    divisors: list[Any] = []
     for dim in _dims(binding.var) or ():
-        tvm_ffi.structural_walk(dim, ((tirx.FloorDiv, tirx.FloorMod), found.append))
-    yield from (part.b >= 1 for part in found)
+        tvm_ffi.structural_walk(dim, ((tirx.FloorDiv, tirx.FloorMod), divisors.append))
+    yield from (part.b >= 1 for part in divisors)
 
 
 def _broadcast(shapes: list[Dims]) -> Iterator[Any]:

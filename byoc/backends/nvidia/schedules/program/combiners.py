@@ -134,8 +134,8 @@ def _place_of(step: LoopStep) -> Combination:
     want = [place.value, value.value]
     for better in (tirx.GT, tirx.LT):
         for earlier in (tirx.LT, tirx.GT):
-            made = _places(better, earlier, own, terms)
-            if all(map(tvm_ffi.structural_equal, made, want)):
+            places = _places(better, earlier, own, terms)
+            if all(map(tvm_ffi.structural_equal, places, want)):
                 at = _place_dtype(step, str(place.buffer.ty.dtype))
                 starts = (as_dtype(place.init, at), value.init)
                 dtypes = (at, str(value.buffer.ty.dtype))

@@ -214,8 +214,8 @@ def _overlaps(index: Any, axis: Axis, term: Axis) -> bool:
     used = mentions(index)
     if axis.var not in used or term.var not in used:
         return False
-    found = [detect_linear_equation(index, [v.var]) for v in (axis, term)]
-    steps = [static(f[0]) if len(f) else None for f in found]
+    coefficients = [detect_linear_equation(index, [v.var]) for v in (axis, term)]
+    steps = [static(f[0]) if len(f) else None for f in coefficients]
     if steps[0] is None or steps[1] is None:
         return False
     return 0 < abs(steps[0]) < abs(steps[1]) * (static(term.extent) or 0)
