@@ -218,9 +218,9 @@ def _part(
     ):
         # the results of an operator have the order of the parameters, not that of the statements
         ordered = growing.ordered(results)
-        again = recover(ordered, program, recover_direct)
-        if not isinstance(again, Refusal):
-            window, info = ordered, again
+        reordered = recover(ordered, program, recover_direct)
+        if not isinstance(reordered, Refusal):
+            window, info = ordered, reordered
     return _with_info(Part(window, Refusal(""), chosen), info)
 
 

@@ -76,12 +76,12 @@ class _Block:
         if not all(isinstance(b, relax.VarBinding) for b in self.bindings):
             return self.block  # a match_cast defines symbols in an order of its own
         groups: list[list[_Projection]] = []
-        for one in self._projections():
-            alike = (g for g in groups if self._alike(g[0], one))
+        for projection in self._projections():
+            alike = (g for g in groups if self._alike(g[0], projection))
             if (group := next(alike, None)) is None:
-                groups.append([one])
+                groups.append([projection])
             else:
-                group.append(one)
+                group.append(projection)
         several = [g for g in groups if len(g) > 1]
         if not several:
             return self.block
@@ -125,13 +125,13 @@ class _Block:
             return False
         return a.bias is None or str(a.bias.ty.dtype) == str(b.bias.ty.dtype)
 
-    def _same(self, one: Any, other: Any) -> bool:
+    def _same(self, expr: Any, other: Any) -> bool:
         """Whether two variables are one, or reshapes of one to the same shape."""
-        if one.same_as(other):
+        if expr.same_as(other):
             return True
         first: Any
         second: Any
-        first, second = (self.of[v].value if v in self.of else None for v in (one, other))
+        first, second = (self.of[v].value if v in self.of else None for v in (expr, other))
         return (named(first, "relax.reshape") and named(second, "relax.reshape")
                 and first.args[0].same_as(second.args[0])
                 and bool(tvm_ffi.structural_equal(first.args[1], second.args[1])))  # fmt: skip
@@ -153,10 +153,10 @@ class _Block:
         if first.cast:
             whole = bind(relax.op.astype(whole, first.cast))
         begin, axis = 0, whole.ty.ndim - 1
-        for one in group:
-            end = begin + one.columns
+        for projection in group:
+            end = begin + projection.columns
             part = self.builder.normalize(relax.op.strided_slice(whole, [axis], [begin], [end]))
-            replaced[one.result.var] = relax.VarBinding(one.result.var, part)
+            replaced[projection.result.var] = relax.VarBinding(projection.result.var, part)
             begin = end
         return made
 

@@ -38,9 +38,9 @@ class DynamicQuantisation:
     def scale(self, node: NodeProto) -> str | None:
         """The scale of a new `DynamicQuantizeLinear` in place of a choice."""
         writer, number = self.facts.writer, self.facts.number
-        flat, one, quotient = node.inputs
+        flat, unit, quotient = node.inputs
         equal, divided = writer.before(flat, "Equal"), writer.before(quotient, "Div")
-        if equal is None or divided is None or not number(one, 1.0):
+        if equal is None or divided is None or not number(unit, 1.0):
             return None
         span = writer.before(divided.inputs[0], "Sub")
         if span is None or not number(divided.inputs[1], 255.0):

@@ -167,9 +167,9 @@ def _size(kernel: Kernel, buffer: Any, axis: Axis) -> int | None:
 
 def _cheap(kernel: Kernel, axis: Axis, buffer: Any) -> bool:
     """Return whether what each block reads again is smaller than the slice that it copies."""
-    again = [x for x in kernel.reads if x.step(axis.var) == 0]
+    repeated = [x for x in kernel.reads if x.step(axis.var) == 0]
     slice_ = size_of(kernel, buffer) // extent(kernel, axis)
-    return sum(_read(kernel, x) for x in again) <= slice_
+    return sum(_read(kernel, x) for x in repeated) <= slice_
 
 
 def _read(kernel: Kernel, access: StridedAccess) -> int:

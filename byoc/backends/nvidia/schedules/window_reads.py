@@ -187,9 +187,9 @@ class WindowReads:
     def filled(self, register: Any, expr: Any, place: Any) -> Any:
         """The statements that store an expression of each lane."""
         lanes, lane = self.lanes(), self.tile.lane
-        one = store(register, lanes(expr), place, lane)
+        element = store(register, lanes(expr), place, lane)
         self.buffers += lanes.registers
-        each = unrolled("u", self.width, lambda u: substitute(one, values((lane, u))))
+        each = unrolled("u", self.width, lambda u: substitute(element, values((lane, u))))
         return seq([*lanes.statements(), each])
 
 

@@ -46,12 +46,12 @@ class Winograd(Transforms):
             outputs = loop("o", o, zero, lambda k: self.results(first, k, m, sums))
             return seq([inputs, self._product(u, v, m), outputs, self._total(sums, total, b)])
 
-        again = self.buffer("again", (1,), "int32")
-        repeated = tirx.BufferLoad(again, [zero]) > tirx.IntImm("int32", 0)
+        infinite = self.buffer("again", (1,), "int32")
+        repeated = tirx.BufferLoad(infinite, [zero]) > tirx.IntImm("int32", 0)
         return seq([
             self.weights(u),
             loop("b", blocks, zero, block),
-            tirx.BufferStore(again, self._infinite(total, blocks), [zero]),
+            tirx.BufferStore(infinite, self._infinite(total, blocks), [zero]),
             tirx.IfThenElse(repeated, direct, None),
         ])  # fmt: skip
 

@@ -73,9 +73,9 @@ def combinations(step: LoopStep) -> list[Combination]:
         return [_place_of(step)]
     out = []
     for update in step.updates:
-        one = combiner(update)
-        start = one.start(update.init)
-        out.append(Combination((update,), (one.term,), (one.dtype,), (start,), one))
+        combine = combiner(update)
+        start = combine.start(update.init)
+        out.append(Combination((update,), (combine.term,), (combine.dtype,), (start,), combine))
     return out
 
 
