@@ -8,7 +8,8 @@ if TYPE_CHECKING:
     from .arguments.argument_checks import BoundaryError
     from .arguments.boundary import Range, ShapeOutOfRange
     from .compile.compile_shapes import CompiledShapes, compile_shapes
-    from .compile.specialize import Specialized, SpecializedFunction, specialize_shapes
+    from .compile.specialize import specialize_shapes
+    from .compile.specialized_function import Specialized, SpecializedFunction
     from .config.strategy import Aot, Config, Dim, Generic, Jit, Library, Record, Strategy
     from .kernels.compiler import Compiler
     from .runtime.generation import Generation
@@ -30,7 +31,8 @@ _HOMES = {
     "tune.record": ("Recording",),
     "runtime.session": ("Session", "stats"),
     "runtime.session_stats": ("SiteStats", "Stats"),
-    "compile.specialize": ("Specialized", "SpecializedFunction", "specialize_shapes"),
+    "compile.specialize": ("specialize_shapes",),
+    "compile.specialized_function": ("Specialized", "SpecializedFunction"),
     "store.store": ("KernelStore",),
     "config.strategy": ("Aot", "Config", "Dim", "Generic", "Jit", "Library", "Record", "Strategy"),
 }
