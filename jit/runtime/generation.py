@@ -185,11 +185,12 @@ class Generation:
                                 f"first of which has the shape {shape}")  # fmt: skip
         self._states = [RowsInUse(0, s.length) for s in self._states]
         rooms = [max(FIRST, s.length + count) for s in self._states]
-        self._buffers = []
+        buffers = []
         for c in signature.caches:
             room = None if c.group < 0 else rooms[c.group]
             shape = cache_shape(signature, c, values, room)
-            self._buffers.append(aligned_array(shape, cache_param(signature, c).dtype))
+            buffers.append(aligned_array(shape, cache_param(signature, c).dtype))
+        self._buffers = buffers
         for stored in self._stored(signature.caches):
             clear_rows(*stored)
 
