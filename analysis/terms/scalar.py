@@ -124,3 +124,8 @@ def is_const(term: Term, value: float) -> bool:
     if isinstance(term, Int):
         return term.const is not None and term.const == value
     return isinstance(term, Const) and not isinstance(term.value, str) and term.value == value
+
+
+def is_literal(term: Term) -> bool:
+    """Return whether a term is a literal of any type."""
+    return isinstance(term, Const) or (isinstance(term, Int) and term.const is not None)

@@ -14,6 +14,8 @@ from typing import Any, TypeAlias
 import tvm_ffi
 from tvm import tirx
 
+from ...analysis.terms.quotient import remove
+
 
 @dataclass(frozen=True, eq=False)
 class Symbol:
@@ -109,7 +111,7 @@ def quotient(extent: Extent, divisor: Extent) -> Extent | None:
     lead, factor = _leading(divisor)
     while extent != 0:
         monomial, coefficient = _leading(extent)
-        rest = _without(monomial, lead)
+        rest = remove(monomial, lead)
         if rest is None or coefficient % factor:
             return None
         part = _polynomial({rest: coefficient // factor})
@@ -170,12 +172,3 @@ def _polynomial(terms: dict[Monomial, int]) -> Extent:
 
 def _leading(extent: Extent) -> tuple[Monomial, int]:
     return _terms(extent)[-1]
-
-
-def _without(monomial: Monomial, factor: Monomial) -> Monomial | None:
-    rest = list(monomial)
-    for symbol in factor:
-        if symbol not in rest:
-            return None
-        rest.remove(symbol)
-    return tuple(rest)

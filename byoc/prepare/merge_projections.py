@@ -20,6 +20,7 @@ from tvm import relax
 
 from ...analysis.lifting.tir.node import NodeDict
 from ...analysis.support.tvm_compat import GenericConst, array_of
+from .mutation.bindings import variables_read
 from .mutation.mutate import named, with_attrs
 
 _VIEWS = ("relax.reshape", "relax.permute_dims")
@@ -69,7 +70,7 @@ class _Block:
         self.readers: NodeDict[list[Any]] = NodeDict()
         for binding in self.bindings:
             self.of[binding.var] = binding
-            for var in _reads(binding.value):
+            for var in variables_read(binding.value):
                 self.readers[var] = [*(self.readers.get(var) or []), binding]
 
     def merged(self) -> Any:
@@ -164,13 +165,6 @@ class _Block:
 def _joined(constants: Sequence[Any], axis: int) -> Any:
     arrays = [array_of(c).numpy() for c in constants]
     return relax.const(np.concatenate(arrays, axis), str(constants[0].ty.dtype))
-
-
-def _reads(expr: Any) -> list[Any]:
-    """The variables that an expression reads."""
-    reads: NodeDict[Any] = NodeDict()
-    tvm_ffi.structural_walk(expr, (relax.Var, lambda var: reads.__setitem__(var, var)))
-    return [var for var, _ in reads.items()]
 
 
 def _row(expr: Any, product: Any) -> Any:

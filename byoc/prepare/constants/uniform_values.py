@@ -20,6 +20,7 @@ from tvm import relax
 
 from ....analysis.lifting.tir.node import NodeDict
 from ....analysis.support.tvm_compat import GenericConst, array_of
+from ..mutation.bindings import final_value
 from ..mutation.mutate import mutated, named
 
 #: Numbers that no element is below or above.
@@ -69,7 +70,9 @@ class _Uniform(relax.PyExprMutator):  # type: ignore[misc]
             return self.spread(call.args[1 if chosen == _TRUE else 2], call)
         if named(call, "relax.add"):
             for kept, term in (call.args, list(call.args)[::-1]):
-                computed = isinstance(self.bound(kept), relax.Call)  # the result is not a parameter
+                computed = isinstance(
+                    final_value(self, kept), relax.Call
+                )  # the result is not a parameter
                 if computed and _same_type(kept, call) and self.bounds(term) == _FALSE:
                     return kept
         return call
@@ -78,7 +81,7 @@ class _Uniform(relax.PyExprMutator):  # type: ignore[misc]
         """The value in the shape of the call."""
         if call.ty.shape is None:
             return call
-        if _same_type(value, call) and isinstance(self.bound(value), relax.Call):
+        if _same_type(value, call) and isinstance(final_value(self, value), relax.Call):
             return value
         return relax.op.broadcast_to(value, call.ty.shape)
 
@@ -92,7 +95,7 @@ class _Uniform(relax.PyExprMutator):  # type: ignore[misc]
 
     def read(self, expr: Any, depth: int) -> Bounds | None:
         """Bounds of an expression that was not asked for before."""
-        value = self.bound(expr)
+        value = final_value(self, expr)
         if isinstance(value, GenericConst):
             return _of_array(np.asarray(array_of(value).numpy()))
         name = str(getattr(getattr(value, "op", None), "name", "")).removeprefix("relax.")
@@ -128,11 +131,6 @@ class _Uniform(relax.PyExprMutator):  # type: ignore[misc]
         if result is None or name not in _SUMS:
             return result
         return result if dtype == "int64" and _is_size(result) else None
-
-    def bound(self, expr: Any) -> Any:
-        """What a variable is bound to, in the end."""
-        value = self.lookup_binding(expr) if isinstance(expr, relax.Var) else None
-        return expr if value is None else self.bound(value)
 
 
 def _chosen(condition: Bounds | None, first: Bounds | None, second: Bounds | None) -> Bounds | None:
