@@ -217,8 +217,8 @@ def _reduce(call: Call, tensors: Sequence[Tensor]) -> Described:
 def _transpose(call: Call, tensors: Sequence[Tensor]) -> Described:
     out, last = elements(call.result.shape), extent((call.result.shape or (1,))[-1])
     axes = call.attrs.get("axes")
-    kept = axes is not None and int(axes[-1]) % len(axes) == len(axes) - 1
-    return ("copy", (out,), out) if kept else ("transpose", (out, last), out)
+    last_stays = axes is not None and int(axes[-1]) % len(axes) == len(axes) - 1
+    return ("copy", (out,), out) if last_stays else ("transpose", (out, last), out)
 
 
 def _copy(call: Call, tensors: Sequence[Tensor]) -> Described:

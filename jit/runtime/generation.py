@@ -218,8 +218,9 @@ class Generation:
             if k == signature.length:
                 out.append(tuple(lengths))
             elif k in caches:
-                own = caches[k]
-                out.append(tuple(own[j] for j in sorted(own)) if isinstance(own, dict) else own)
+                fields = caches[k]
+                is_tuple = isinstance(fields, dict)
+                out.append(tuple(fields[j] for j in sorted(fields)) if is_tuple else fields)
             else:
                 out.append(next(rest))
         return out
@@ -233,8 +234,8 @@ def _after(name: str, group: CacheGroup, state: RowsInUse, count: int, values: V
     total = state.length + count
     if not group.slides:
         return total
-    own = {group.length: state.length} if isinstance(group.length, str) else {}
-    kept = value(group.kept, {**values, **own})
+    lengths = {group.length: state.length} if isinstance(group.length, str) else {}
+    kept = value(group.kept, {**values, **lengths})
     if kept is None or not 0 <= kept <= total:
         raise BoundaryError(f"{name}: of {total} rows, {spelled(group.kept)} ({kept}) cannot be "
                             "kept")  # fmt: skip
@@ -261,8 +262,8 @@ def _check_same_caches(first: Signature, second: Signature) -> None:
 
 
 def _inputs(signature: Signature) -> list[Param]:
-    own = {c.param for c in signature.caches} | {signature.length}
-    return [p for k, p in enumerate(signature.params) if k not in own]
+    excluded = {c.param for c in signature.caches} | {signature.length}
+    return [p for k, p in enumerate(signature.params) if k not in excluded]
 
 
 def _sizes(signature: Signature, inputs: Sequence[Any]) -> Values:

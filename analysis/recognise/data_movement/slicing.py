@@ -93,11 +93,11 @@ def flip(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     if reading.out.shape != reading.tensor.shape:
         return Refusal("input and output have different shapes")
     reversed_axes = [k for k, (_, stride) in enumerate(axis_ranges) if stride == -1]
-    kept = all(
+    unchanged = all(
         index is reading.axes[k] for k, index in enumerate(reading.index) if k not in reversed_axes
     )
     axis = reversed_axes[0] if len(reversed_axes) == 1 else None
-    if axis is None or not kept or axis_ranges[axis][0] is not reading.out.shape[axis] - 1:
+    if axis is None or not unchanged or axis_ranges[axis][0] is not reading.out.shape[axis] - 1:
         return Refusal("not exactly one axis is reversed")
     return [Proposal("relax.flip", (reading.tensor.position,), {"axis": axis})]
 

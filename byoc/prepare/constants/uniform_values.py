@@ -69,12 +69,12 @@ class _Uniform(relax.PyExprMutator):  # type: ignore[misc]
                 return call
             return self.spread(call.args[1 if chosen == _TRUE else 2], call)
         if named(call, "relax.add"):
-            for kept, term in (call.args, list(call.args)[::-1]):
+            for operand, term in (call.args, list(call.args)[::-1]):
                 computed = isinstance(
-                    final_value(self, kept), relax.Call
+                    final_value(self, operand), relax.Call
                 )  # the result is not a parameter
-                if computed and _same_type(kept, call) and self.bounds(term) == _FALSE:
-                    return kept
+                if computed and _same_type(operand, call) and self.bounds(term) == _FALSE:
+                    return operand
         return call
 
     def spread(self, value: Any, call: Any) -> Any:

@@ -115,8 +115,8 @@ class _Narrow(SingleStep):
         indices = [analyzer.simplify(i) for i in indices]
         stage = local(f"{self.update.buffer.name}_block", [THREADS, self.size], dtype, "shared")
         self.buffers.append(stage)
-        own = VectorLanes(tirx.Var("e", "int64"), self.size, analyzer)
-        put = own.lanes(dtype, lambda e: store(stage, load(out, e), thread, e))
+        lanes = VectorLanes(tirx.Var("e", "int64"), self.size, analyzer)
+        put = lanes.lanes(dtype, lambda e: store(stage, load(out, e), thread, e))
         put = padded(stage, put, widest(itemsize(out), self.size))
         row, column = pixel // number(self.width), pixel % number(self.width) * number(self.writes)
         copy = VectorLanes(lane, self.writes, analyzer).lanes(dtype, lambda v: store(

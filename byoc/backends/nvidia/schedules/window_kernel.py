@@ -93,9 +93,9 @@ class _Windows(Points):
             access = strided_access(
                 expr.source, items(expr.indices), [axis.var, term.var], analyzer
             )
-            step, own = access.step(axis.var), access.step(term.var)
-            if together and step and own and step % own == 0 and step // own > 0:
-                return Slide(axis, term, step // own)
+            step, term_step = access.step(axis.var), access.step(term.var)
+            if together and step and term_step and step % term_step == 0 and step // term_step > 0:
+                return Slide(axis, term, step // term_step)
         return None
 
     def tile(self, vectors: int) -> tuple[int, int]:
@@ -170,9 +170,9 @@ class _Windows(Points):
         term = reads.placed(self.term)
 
         def one(j: Any, s: Any, u: Any) -> Any:
-            own = values((self.j, j), (reads.s, s), (self.lane, u))
+            place = values((self.j, j), (reads.s, s), (self.lane, u))
             total = self.combine(load(acc, self.i, self.j, self.lane), term)
-            return substitute(store(acc, total, self.i, self.j, self.lane), own)
+            return substitute(store(acc, total, self.i, self.j, self.lane), place)
 
         sums = unrolled("j", self.columns, lambda j: unrolled("s", wide, lambda s: unrolled(
             "u", width, lambda u: one(j, s, u))))  # fmt: skip

@@ -59,8 +59,8 @@ class _Nest:
 
     @property
     def reads(self) -> list[Any]:
-        own = self.writes
-        return [b for b, _ in self.step.reads.items() if not any(b.same_as(w) for w in own)]
+        writes = self.writes
+        return [b for b, _ in self.step.reads.items() if not any(b.same_as(w) for w in writes)]
 
 
 @dataclass(frozen=True)
@@ -123,8 +123,8 @@ class _Splitter:
     def add_step(self, stmt: Any, totals: NodeDict[None]) -> None:
         """Add what is not a reduction; what it computes from totals alone goes to their kernel."""
         self.add(stmt, kept=False)
-        own = self.nests[-1]
-        steps = row_values(_Block(stmt).block, own.step.spatial, totals)
+        nest = self.nests[-1]
+        steps = row_values(_Block(stmt).block, nest.step.spatial, totals)
         if steps is None:
             return
         self.nests.pop()
@@ -135,10 +135,10 @@ class _Splitter:
 
     def add(self, stmt: Any, kept: bool) -> None:
         block: Any = _Block(stmt)
-        own = _Nest(stmt, loop_step(block))
-        self.nests.append(own)
+        nest = _Nest(stmt, loop_step(block))
+        self.nests.append(nest)
         if kept:
-            self.targets.append([own])
+            self.targets.append([nest])
 
     # ------------------------------------------------------------------ kernels
 

@@ -157,8 +157,8 @@ def check_update(step: LoopStep, update: Any, own: NodeDict[None]) -> None:
 
 def is_coupled(step: LoopStep) -> bool:
     """Whether a result of a step depends on other results of it."""
-    own = [u.buffer for u in step.updates]
-    return any(any(e.source.same_as(b) for b in own) and not e.source.same_as(u.buffer)
+    buffers = [u.buffer for u in step.updates]
+    return any(any(e.source.same_as(b) for b in buffers) and not e.source.same_as(u.buffer)
                for u in step.updates for e in loads(u.value))  # fmt: skip
 
 
