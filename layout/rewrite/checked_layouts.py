@@ -12,10 +12,8 @@ from tvm.tirx.buffer import is_buffer_var
 from ...analysis.lifting.tir.node import items
 from ..model.layout import Layout
 
-Layouts = tuple[Layout | None, ...]
 
-
-def checked_layouts(func: Any, layouts: Sequence[Layout | None]) -> Layouts:
+def checked_layouts(func: Any, layouts: Sequence[Layout | None]) -> tuple[Layout | None, ...]:
     """A layout for each buffer. Raises ``TypeError`` or ``ValueError`` if one does not fit."""
     if not isinstance(func, tirx.PrimFunc):
         raise TypeError(f"rewrite: expected a tvm.tirx.PrimFunc, got {type(func).__name__}")

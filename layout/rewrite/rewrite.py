@@ -26,9 +26,11 @@ from ..model.layout import Layout
 from ..verify.blockwise import prove_stages
 from ..verify.verify import LiftedFunction, lift_function, prove_moved
 from .candidate_rewrite import CandidateRewrite, LoopOrder, Unmovable, write_candidate
-from .checked_layouts import Layouts, checked_layouts
+from .checked_layouts import checked_layouts
 from .inline import inlined
 from .substitute import substituted
+
+Layouts = tuple[Layout | None, ...]
 
 #: What TVM raises for TIR that it rejects: InternalError and ScheduleError are RuntimeErrors.
 TVM_RAISES = (RuntimeError, TypeError, ValueError)

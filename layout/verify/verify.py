@@ -25,23 +25,10 @@ from ...analysis.proofs.prove import prove as holds
 from ...analysis.results.op_info import ASSUMED, Certificate, Refusal
 from ...analysis.terms.condition_terms import conj, eq0, ge0
 from ...analysis.terms.scalar import call
-from ...analysis.terms.term import (
-    CallTerm,
-    TensorVar,
-    Term,
-    Var,
-    const,
-    load,
-)
+from ...analysis.terms.term import CallTerm, TensorVar, Term, Var, const, load
 from ...analysis.terms.traversal import map_loads as rename
 from ...analysis.terms.traversal import rebuild
-from ...analysis.undo_layouts.move import (
-    CoordinateChange,
-    Facts,
-    Index,
-    LogicalState,
-    apply_change,
-)
+from ...analysis.undo_layouts.move import CoordinateChange, Facts, Index, LogicalState, apply_change
 from ..model.extents import literal, physical, term
 from ..model.layout import Layout, ParamLayouts
 from .result_padding import check_padding
