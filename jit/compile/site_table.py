@@ -13,12 +13,7 @@ from ...byoc.backend.backend import Code
 from ..arguments.signature import Signature
 from ..config.dim_values import values_at
 from ..config.sites import CallSite
-from ..config.strategy import (
-    Config,
-    Jit,
-    Record,
-    Strategy,
-)
+from ..config.strategy import Config, Jit, Record, Strategy
 from ..runtime.library_table import FORMAT
 from .call_site_code import NAMES, SiteCode, runtime, table
 from .specialized_function import SpecializedFunction

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..config.strategy import (
-    Strategy,
-)
+from ..config.strategy import Strategy
 
 
 @dataclass(frozen=True)

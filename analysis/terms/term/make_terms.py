@@ -5,20 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .interning import UID, intern_new, interned
-from .nodes import (
-    ONE,
-    ZERO,
-    CallTerm,
-    Const,
-    Fold,
-    Int,
-    Load,
-    Reduce,
-    TensorVar,
-    Term,
-    Var,
-    as_int,
-)
+from .nodes import ONE, ZERO, CallTerm, Const, Fold, Int, Load, Reduce, TensorVar, Term, Var, as_int
 
 INT_DTYPES: frozenset[str] = frozenset({"int", "int32", "int64"})
 #: Kinds of variables that have one value throughout a function.

@@ -27,15 +27,7 @@ from ....analysis.blocks.tir import Values, integer, loop, seq
 from ....analysis.lifting.tir.node import as_dtype
 from ..nest.kernel import Kernel
 from .machine import VectorUnits
-from .runs import (
-    Columns,
-    Rows,
-    Run,
-    at_most,
-    decreasing_tiles,
-    grouped_runs,
-    vector_run,
-)
+from .runs import Columns, Rows, Run, at_most, decreasing_tiles, grouped_runs, vector_run
 from .tile import Tile, columns, pieces
 from .tile_kernel import TileKernel
 

@@ -11,20 +11,8 @@ from .....analysis.blocks.strides import strided_access
 from .....analysis.blocks.tir import Values, loads, values
 from .....analysis.lifting.tir.node import NodeDict, items, substitute
 from .program.combiners import combinations
-from .program.gpu_program import (
-    GpuProgram,
-    NoGpuSchedule,
-    expanded,
-    extents,
-    is_coupled,
-    product,
-)
-from .program.merged_axes import (
-    MergedAxes,
-    axis_range,
-    bound,
-    merged,
-)
+from .program.gpu_program import GpuProgram, NoGpuSchedule, expanded, extents, is_coupled, product
+from .program.merged_axes import MergedAxes, axis_range, bound, merged
 from .program.vector_loads import narrowest_item, widest
 
 

@@ -25,21 +25,8 @@ from .....analysis.blocks.tir import Values, is_guard, mentions, seq, static, va
 from .....analysis.lifting.tir.node import NodeDict, as_dtype, substitute
 from .aligned_steps import AlignedSteps
 from .program.combiners import combiner
-from .program.gpu_program import (
-    GpuProgram,
-    NoGpuSchedule,
-    expanded,
-    extents,
-    is_coupled,
-    product,
-)
-from .program.merged_axes import (
-    MergedAxes,
-    axis_range,
-    positions_in,
-    simplified,
-    static_range,
-)
+from .program.gpu_program import GpuProgram, NoGpuSchedule, expanded, extents, is_coupled, product
+from .program.merged_axes import MergedAxes, axis_range, positions_in, simplified, static_range
 from .program.thread_loops import (
     BLOCK,
     THREAD,
