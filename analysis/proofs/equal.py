@@ -61,6 +61,8 @@ def prove_equal(a: Term, b: Term, facts: Facts = ()) -> Proof:
 
 
 class _Prover:
+    """Compares terms top down, and notes in a proof what the equality rests on."""
+
     def __init__(self, proof: Proof) -> None:
         self.proof = proof
         self.failed: dict[tuple[Term, Term, Facts], str] = {}

@@ -37,6 +37,8 @@ def guarded(backend: Backend, failures: list[Failure]) -> Backend:
 
 
 class _Guard:
+    """Wraps the functions of a backend: an exception becomes a failure and a safe default."""
+
     def __init__(self, backend: Backend, failures: list[Failure]) -> None:
         self.wrapped, self.failures = backend, failures
         self.seen: set[tuple[str, str, str]] = set()

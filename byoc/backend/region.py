@@ -177,6 +177,8 @@ def _plain(value: Any) -> Any:
 
 
 class _Builder:
+    """Collects the calls, inputs and constants of a region."""
+
     def __init__(self, elements: bool) -> None:
         self.elements = elements
         self.calls: list[Call] = []

@@ -63,6 +63,8 @@ class _Projection:
 
 
 class _Block:
+    """The bindings of a dataflow block, of which projections of one tensor are merged."""
+
     def __init__(self, builder: Any, block: Any) -> None:
         self.builder, self.block = builder, block
         self.bindings: list[Any] = list(block.bindings)

@@ -177,6 +177,8 @@ _STACKED = {"relax.sum": relax.op.add, "relax.max": relax.op.maximum,
 
 @relax.expr_functor.mutator
 class _Inference(relax.PyExprMutator):  # type: ignore[misc]
+    """Replaces operators by their inference forms."""
+
     def visit_call_(self, call: Any) -> Any:
         call = super().visit_call_(call)
         if named(call, "relax.nn.batch_norm"):

@@ -36,6 +36,8 @@ def drop_softmax_guards(mod: Any) -> Any:
 
 @relax.expr_functor.mutator
 class _Unguarded(relax.PyExprMutator):  # type: ignore[misc]
+    """Replaces guarded softmaxes where no row is masked as a whole."""
+
     def __init__(self, mod: Any) -> None:
         super().__init__(mod)
         self.values = ConstantValues(self.lookup_binding)

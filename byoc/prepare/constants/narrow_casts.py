@@ -40,6 +40,8 @@ def fold_narrow_casts(mod: Any) -> Any | None:
 
 @relax.expr_functor.mutator
 class _Writer(relax.PyExprMutator):  # type: ignore[misc]
+    """Replaces casts of constants by their results."""
+
     def __init__(self, mod: Any) -> None:
         super().__init__(mod)
         self.folded = False

@@ -57,6 +57,8 @@ def _is_symbolic(func: Any) -> bool:
 
 @relax.expr_functor.mutator
 class _Uniform(relax.PyExprMutator):  # type: ignore[misc]
+    """Replaces choices and terms that the bounds of their operands decide."""
+
     def __init__(self, mod: Any) -> None:
         super().__init__(mod)
         self.known: NodeDict[Bounds | None] = NodeDict()

@@ -33,6 +33,8 @@ def patch_products(mod: Any) -> Any:
 
 @relax.expr_functor.mutator
 class _Patches(relax.PyExprMutator):  # type: ignore[misc]
+    """Replaces convolutions of patches by products, and moves biases and casts into their rows."""
+
     def visit_call_(self, call: Any) -> Any:
         call = super().visit_call_(call)
         if named(call, "relax.nn.conv2d"):

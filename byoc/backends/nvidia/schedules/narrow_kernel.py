@@ -52,6 +52,8 @@ def narrow(program: GpuProgram) -> tuple[Any, list[Any]]:
 
 
 class _Narrow(SingleStep):
+    """Emits the kernel of a single step that joins few channels."""
+
     def __init__(self, program: GpuProgram) -> None:
         super().__init__(program)
         self.read_group, accesses = self.find(guarded=True)

@@ -43,6 +43,8 @@ def windows(program: GpuProgram) -> tuple[Any, list[Any]]:
 
 
 class _Windows(Points):
+    """Emits the kernel of steps of which one reduces overlapping windows."""
+
     def __init__(self, program: GpuProgram) -> None:
         super().__init__(program, MANY)
         reduced = [s for s in self.steps if s.reduced]

@@ -82,6 +82,8 @@ def split_kernels(func: Any) -> tuple[PartKernel, ...] | Refusal:
 
 
 class _Splitter:
+    """Collects the loop nests of the parts, and groups them to kernels."""
+
     def __init__(self, func: Any, program: GpuProgram) -> None:
         self.func, self.program = func, program
         self.nests: list[_Nest] = []

@@ -56,6 +56,8 @@ def checked(text: str | bytes) -> str:
 
 
 class _Checker:
+    """Checks the nodes in order, with the depth of each and the number of its uses."""
+
     def __init__(self, nodes: Sequence[Any]) -> None:
         self.nodes = nodes
         self.depth, self.uses = [0] * len(nodes), [1] * len(nodes)

@@ -63,6 +63,8 @@ def check(tree: ast.stmt, scope: dict[str, str]) -> None:
 
 
 class _Checker:
+    """Walks a function or class; raises `Refused` at the first node that is not allowed."""
+
     def __init__(self, tree: ast.stmt, scope: dict[str, str]) -> None:
         self.spaces = {**NAMESPACES, **scope}
         self.bound = set(bound_names(tree))

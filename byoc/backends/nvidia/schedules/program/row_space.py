@@ -80,6 +80,8 @@ def row_space(program: GpuProgram, shortest: int = SHORTEST) -> tuple[RowSpace, 
 
 
 class _Reader:
+    """Finds for each step the coordinates of its buffers that are the rows' axes."""
+
     def __init__(self, program: GpuProgram, rows: tuple[Axis, ...]) -> None:
         self.program, self.rows = program, rows
         self.results: NodeDict[list[int | None]] = NodeDict()  # the row axis of each coordinate

@@ -37,6 +37,8 @@ def loop_values(graph: Any, node: OnnxNode) -> list[Any]:
 
 
 class _Loop:
+    """A Loop as a recursive function over its states."""
+
     def __init__(self, graph: Any, node: OnnxNode) -> None:
         self.graph, self.node, self.builder = graph, node, graph.builder
         self.body = node.attr("body")
