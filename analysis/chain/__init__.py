@@ -116,6 +116,7 @@ def _whole(func: Any) -> Chain | None:
 
 
 def _chain(program: TensorProgram, parts: tuple[Part, ...]) -> Chain | Refusal:
+    """The chain of the parts in order; each result is numbered by its step."""
     values: dict[TensorVar | Var, Value] = {param: k for k, param in enumerate(program.params)}
     read_steps: list[Step | OpaqueStep] = []
     for part in _merged(parts):

@@ -81,6 +81,7 @@ class _Prover:
             raise
 
     def compare(self, a: Term, b: Term, facts: Facts) -> None:
+        """Compare a pair by the kind of its terms."""
         if isinstance(a, Int) or isinstance(b, Int):
             if not (is_integral(a) and is_integral(b)):
                 raise Different(f"types {a.dtype} and {b.dtype}")
@@ -109,6 +110,7 @@ class _Prover:
             raise Different(f"{head(a)} and {head(b)}")
 
     def holds(self, goal: Term, facts: Facts) -> bool:
+        """Whether a goal is proved; the proof then rests on it."""
         if goal is TRUE:
             return True
         if goal is FALSE and not facts:
@@ -119,6 +121,7 @@ class _Prover:
         return verdict.proved
 
     def integers(self, a: Int, b: Int, facts: Facts) -> None:
+        """Compare atoms of one kind, else prove it, else compare the two terms that differ."""
         x, y = a.atom, b.atom
         if x is not None and y is not None and not isinstance(x, Var) and not isinstance(y, Var):
             if isinstance(x, (Reduce, Fold, Load)) and type(x) is type(y):
@@ -140,6 +143,7 @@ class _Prover:
         raise Different(f"integers {reason(a)} and {reason(b)}")
 
     def conditions(self, a: Term, b: Term, facts: Facts) -> None:
+        """Compare as an equivalence, else operand by operand."""
         equivalence = conj(_implies(a, b), _implies(b, a))
         if self.holds(equivalence, facts):
             return
@@ -151,6 +155,7 @@ class _Prover:
         raise Different(f"conditions {reason(a)} and {reason(b)}")
 
     def cases(self, a: Term, b: Term, facts: Facts) -> None:
+        """Compare once for each branch of a selection that can be taken."""
         first = a if is_choice(a) else b
         assert isinstance(first, CallTerm)
         condition, *branches = first.args
@@ -162,6 +167,7 @@ class _Prover:
             self.equal(simplify(x, in_case, thorough), simplify(y, in_case, thorough), in_case)
 
     def loads(self, a: Load, b: Load, facts: Facts) -> None:
+        """Compare elements of one tensor by their indices."""
         if a.tensor is not b.tensor:
             raise Different(f"{a.tensor.name} and {b.tensor.name}")
         goal = conj(*(eq0(i - j) for i, j in zip(a.indices, b.indices, strict=True)))
@@ -170,6 +176,7 @@ class _Prover:
                 self.integers(index_a, index_b, facts)
 
     def calls(self, a: CallTerm, b: CallTerm, facts: Facts) -> None:
+        """Compare operations: operands in order, or in any order if they commute."""
         if a.op in ("min", "max") and "float" in a.dtype:
             return self.extremes(a, b, facts)
         if a.op in ASSOCIATIVE:
@@ -205,6 +212,7 @@ class _Prover:
             self.proof.reassociated = True
 
     def all_equal(self, pairs: Sequence[tuple[Term, Term]], facts: Facts) -> None:
+        """Compare several pairs."""
         for x, y in pairs:
             self.equal(x, y, facts)
 
@@ -221,6 +229,7 @@ class _Prover:
         _first_success(attempts, "folds differ")
 
     def steps(self, a: Fold, b: Fold, order: tuple[int, ...], facts: Facts) -> None:
+        """Compare starts and updates of folds, with the states of both as the same unknowns."""
         assert a.axis.extent is not None
         axis = as_int(fresh(a.axis.extent, "q"))
         states = [raw_call(f"{s.op} {axis!r}", (), s.dtype) for s in a.states]
@@ -238,6 +247,7 @@ class _Prover:
     # ------------------------------------------------------------------ reductions
 
     def reductions(self, a: Reduce, b: Reduce, facts: Facts) -> None:
+        """Compare reductions under some pairing of their factors."""
         if a.op != b.op:
             raise Different(f"reductions {a.op} and {b.op}")
         self.equal(a.init, b.init, facts)
@@ -257,6 +267,7 @@ class _Prover:
         pairs: list[tuple[Term, Term]],
         facts: Facts,
     ) -> None:
+        """Compare factors in pairs, under the bijection of the axes that their accesses imply."""
         equations = [e for x, y in pairs for e in accesses(x, y)]
         forth = bijection(second.axes, [(j, i) for i, j in equations], first.axes)
         back = bijection(first.axes, equations, second.axes)

@@ -246,6 +246,7 @@ def _replace(recognisers: dict[str, Recogniser]) -> None:
 def _checked(
     name: str, precedence: int, ops: Any, run: Any, rounded: bool, externs: bool
 ) -> Recogniser:
+    """Return the recogniser. Raises ``TypeError`` or ``ValueError`` for wrong arguments."""
     if not isinstance(name, str) or not name:
         raise TypeError(f"recogniser: expected a name, got {name!r}")
     if not isinstance(precedence, int) or isinstance(precedence, bool):
@@ -290,6 +291,7 @@ def _conflict(entry: Recogniser, name: str) -> str:
 
 
 def _check_operators(name: str, ops: Sequence[str]) -> None:
+    """Raises ``ValueError`` if one is not an operator that can be built."""
     for op in ops:
         why = not_an_operator(op)
         if why:

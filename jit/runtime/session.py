@@ -87,6 +87,7 @@ class Session:
     def _open(self, path: Path, library: Any, budget: Budget, store: KernelStore | None,
               compiler: Compiler | None, strict: bool, device: Any,
               file: Served) -> None:  # fmt: skip
+        """Load the library, configure its call sites, and start the manager if one needs it."""
         self._kept, self._pid, self._strict = library, os.getpid(), strict
         module = loaded(path)
         self._module, self._device = module, device or tvm.cpu()

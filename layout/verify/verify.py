@@ -158,6 +158,7 @@ def _prove_outputs(
     layouts: ParamLayouts,
     shapes: Sequence[Index],
 ) -> Certificate | Refusal:
+    """Prove the outputs equal, and their padding right, one by one."""
     if before.races != after.races or len(before.outputs) != len(after.outputs):
         return Refusal(
             "the PrimFuncs differ in their number of outputs, or in whether stores may race"

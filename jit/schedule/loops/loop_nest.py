@@ -91,6 +91,7 @@ class LoopNest(TileKernel):
         return nest
 
     def _level(self, k: int, rows: Rows, cols: Columns) -> Any:
+        """Emit the loop over the k-th axis and all inside it."""
         if k == len(self.order):
             return self.micro(rows, cols)
         axis = self.order[k]
@@ -110,12 +111,14 @@ class LoopNest(TileKernel):
         return self._level(k + 1, rows, cols)
 
     def _kind(self, k: int) -> Any:
+        """Return the kind of the k-th loop: the outermost one is parallel."""
         parallel = self.parallel and self.machine.cores > 1 and k == 0
         return tirx.ForKind.PARALLEL if parallel else tirx.ForKind.SERIAL
 
     # ------------------------------------------------------------------------ tiles
 
     def _rows(self, axis: Axis, body: Callable[[Run], Any], kind: Any) -> Any:
+        """Emit tiles of rows, then the fewer rows that remain."""
         most = self.tile.rows
 
         def nest(base: Any, size: int, count: Any, last: Any = None) -> Any:
@@ -160,6 +163,7 @@ class LoopNest(TileKernel):
         return tirx.IfThenElse(first <= last, nest, None)
 
     def _columns(self, axis: Axis, body: Callable[[Columns], Any], kind: Any) -> Any:
+        """Emit tiles of vectors, then what remains of the axis."""
         vectors = self.tile.vectors
         if axis.static is None:
             return self._symbolic(axis, body, kind)

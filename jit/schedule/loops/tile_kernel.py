@@ -123,10 +123,13 @@ class TileKernel:
         return self.kernel.at(self.at, self.kernel.axes, self.kernel.reduced)
 
     def start(self, kernel: Kernel, elements: Sequence[Any], at: Values) -> list[Any]:
+        """Return the statements that initialise the accumulators of an element."""
         return [tirx.BufferStore(b, substitute(a.init, at), [place])
                 for a, (b, place) in zip(kernel.accumulators, elements, strict=True)]  # fmt: skip
 
     def reduce(self, kernel: Kernel, body: Callable[[Kernel], Any]) -> Any:
+        """Emit the loops of the reduction around a body."""
+
         def nest(axes: tuple[Axis, ...], at: Values) -> Any:
             if not axes:
                 return body(kernel.at(at, kernel.axes, ()))
@@ -142,12 +145,14 @@ class TileKernel:
         return nest(kernel.reduced, Values())
 
     def update(self, kernel: Kernel, elements: Sequence[Any], at: Values) -> list[Any]:
+        """Return the statements that update the accumulators of an element."""
         lets, at = _fresh_bindings(kernel.before, _with_accumulators(kernel, elements, at))
         for accumulator, (buffer, place) in zip(kernel.accumulators, elements, strict=True):
             lets += _stored(buffer, accumulator.update, [place], at)
         return lets
 
     def store(self, kernel: Kernel, elements: Sequence[Any], at: Values) -> list[Any]:
+        """Return the statements that store the results of an element."""
         lets, at = _fresh_bindings(kernel.after, _with_accumulators(kernel, elements, at))
         for output in kernel.results:
             lets += _stored(

@@ -64,6 +64,7 @@ class _Checker:
         self.most = USES * (len(nodes) + 100)
 
     def node(self, place: int, node: Any) -> None:
+        """Check a node by the kind of its data."""
         if not isinstance(node, dict) or not isinstance(kind := node.get("type"), str):
             raise BadGraph("expected an object with a type")
         if not node.keys() <= {"type", "data"}:
@@ -87,6 +88,7 @@ class _Checker:
             raise BadGraph(f"it uses other nodes more than {self.most} times")
 
     def _container(self, place: int, kind: str, data: Any) -> None:
+        """Check that the items are earlier nodes."""
         if not isinstance(data, list):
             raise BadGraph("expected a list")
         for index in data:
@@ -95,6 +97,7 @@ class _Checker:
             raise BadGraph("expected pairs of keys and values")
 
     def _object(self, place: int, kind: str, data: Any) -> None:
+        """Check that the fields are those of the type, each of its declared type."""
         fields = fields_of(kind)
         if fields is None:
             raise BadGraph("not a type of IR")
@@ -115,6 +118,7 @@ class _Checker:
             raise BadGraph(f"a tensor of {rank} dimensions, expected at most {RANK}")
 
     def _refer(self, place: int, index: Any) -> int:
+        """Count a use of an earlier node."""
         if type(index) is not int or not 0 <= index < place:
             raise BadGraph(f"refers to node {index!r:.40}, expected an earlier one")
         self.depth[place] = max(self.depth[place], self.depth[index] + 1)

@@ -135,6 +135,7 @@ class GraphImport:
 
     @contextmanager
     def _call(self, what: str, declared: dict[str, str]) -> Iterator[None]:
+        """Enter a graph or function, whose nodes may not be nested too deeply."""
         if len(self._calls) > DEPTH:
             raise NotConvertible(f"more than {DEPTH} functions, branches and loops in each other")
         self._calls.append(what)
@@ -212,6 +213,7 @@ class GraphImport:
         return node
 
     def _values(self, node: OnnxNode, proto: Any) -> list[Any]:
+        """Convert a node: from known elements, by a converter, or as a function."""
         known = self._evaluated(node, proto)
         if known is not None:
             return known
@@ -254,6 +256,7 @@ class GraphImport:
         return [elements_value(elements, attributes.result_dtype(node))]
 
     def _inlined(self, node: OnnxNode, body: Any) -> list[Any]:
+        """Import the nodes of a function in place of its call."""
         if len(node.inputs) > len(body.input):
             raise NotConvertible(f"it has {len(node.inputs)} inputs, expected {len(body.input)}")
         name = f"{node.domain}.{node.op}"

@@ -75,6 +75,7 @@ class _Checker:
         self.aliases = set(module_aliases(tree, self.module))
 
     def statement(self, node: ast.AST) -> None:
+        """Check a statement and all inside it."""
         match node:
             case ast.FunctionDef():
                 self._function(node)
@@ -122,6 +123,7 @@ class _Checker:
                 raise Refused(node, _shown(node))
 
     def expression(self, node: ast.expr, text: Text = Text.NONE) -> None:
+        """Check an expression; ``text`` says which strings it may be."""
         match node:
             case ast.Constant(value=str(value)):
                 self._string(node, value, text)
@@ -160,6 +162,7 @@ class _Checker:
                 raise Refused(node, _shown(node))
 
     def _function(self, node: ast.FunctionDef) -> None:
+        """Check a function: its decorator, parameters and body."""
         if len(node.decorator_list) != 1:
             raise Refused(node, "a function without one decorator")
         self._decorator(node.decorator_list[0])
@@ -173,6 +176,7 @@ class _Checker:
             self.statement(part)
 
     def _decorator(self, node: ast.expr) -> None:
+        """Check that a decorator is one of `DECORATORS`, with flags only."""
         func, options = (node.func, node.keywords) if isinstance(node, ast.Call) else (node, [])
         root, *path = attribute_path(func)
         if f"{self.spaces.get(root)}.{'.'.join(path)}" not in DECORATORS:
@@ -193,6 +197,7 @@ class _Checker:
                 self.expression(arg.annotation)
 
     def _target(self, node: ast.expr) -> None:
+        """Check what is assigned to."""
         match node:
             case ast.Name(id=name):
                 self._bind(node, name)
@@ -207,6 +212,7 @@ class _Checker:
                 raise Refused(node, f"an assignment to '{ast.unparse(node)}'")
 
     def _bind(self, node: ast.AST, name: str) -> None:
+        """Check that a name may be bound: not one that has a meaning already."""
         if name.startswith("__") or name == self.module or name in self.spaces:
             raise Refused(node, f"the name '{name}' for a value")
 
@@ -217,6 +223,7 @@ class _Checker:
             raise Refused(node, f"'{name}'")
 
     def _attribute(self, node: ast.Attribute) -> None:
+        """Check an attribute: of a namespace, of the module, or one of `FIELDS`."""
         root, *path = attribute_path(node)
         if root in self.spaces:
             if lookup(self.spaces[root], path) is None:
@@ -232,6 +239,7 @@ class _Checker:
             raise Refused(node, f"'.{node.attr}' of an expression")
 
     def _call(self, node: ast.Call, text: Text) -> None:
+        """Check the function that is called, and its arguments."""
         root, *path = attribute_path(node.func)
         if isinstance(node.func, ast.Name) and (root not in self.bound or hasattr(builtins, root)):
             if root not in BUILTINS:
