@@ -249,7 +249,7 @@ def _check_caches(signature: Signature) -> None:
     for k in {c.param for c in signature.caches}:
         fields = len(signature.params[k].fields)
         if fields and fields != sum(c.param == k for c in signature.caches):
-            raise ValueError(f"start: {signature.params[k].name} has fields that are no caches")
+            raise ValueError(f"start: {signature.params[k].name} has fields that are not caches")
 
 
 def _check_same_caches(first: Signature, second: Signature) -> None:

@@ -61,7 +61,7 @@ def single_read(expression: TensorExpression) -> Read | Refusal:
         return Refusal("the function has several outputs")
     read = read_of(expression.outputs[0])
     if isinstance(read, Read) and read.tensor.scalar:
-        return Refusal("a scalar parameter fills the output, which is no movement of data")
+        return Refusal("a scalar parameter fills the output, so no data is moved")
     return read
 
 

@@ -86,7 +86,7 @@ def _is_one(extent: Any) -> bool:
 
 
 def _packed(weights: Any, values: dict[Any, Any]) -> bool:
-    """Whether an operand is dequantised from words that are no constant, perhaps moved."""
+    """Whether an operand is dequantised from words that are not constant, perhaps moved."""
     call: Any = values.get(weights)
     while any(named(call, m) for m in MOVES):
         call = values.get(call.args[0])

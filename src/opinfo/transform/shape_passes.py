@@ -14,11 +14,11 @@ def AppendToCaches() -> Any:
     """Write keys and values into caches in place, where a function returns them with new rows.
 
     A cache is a parameter that the function returns with new rows: behind it, behind its last rows,
-    or in place of those at positions that are an input. The caches are no results any more. If rows
+    or in place of those at positions that are an input. The caches are then not results. If rows
     are appended, the parameter gets room behind the rows in use, and the function a parameter with
     their number; if it drops the first rows, also with the first one in use. Rows at positions
     outside of the cache are dropped. `opinfo.Session.start` keeps caches between calls. Functions
-    without caches stay as they are. The module must be in Relax operators: `RaiseOps` raises a
+    without caches do not change. The module must be in Relax operators: `RaiseOps` raises a
     lowered one.
 
     Before: ``main(ids, keys: (1, h, p, d)) -> (logits, concat((keys, new), axis=2))``
