@@ -8,7 +8,7 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import relax, s_tir, tirx
+from tvm import s_tir, tirx
 
 from ...analysis.support.copied import copied
 
@@ -198,9 +198,3 @@ def _decided(call: Any) -> Any:
         return call
     constant = isinstance(call.args[0], tirx.IntImm)
     return (call.args[1] if call.args[0].value else call.args[2]) if constant else call
-
-
-def tensor_dims(expr: Any) -> list[Any] | None:
-    """Return the dimensions of a Relax tensor; None if they are unknown."""
-    shape = getattr(expr.ty, "shape", None)
-    return list(shape.values) if isinstance(shape, relax.ShapeExpr) else None

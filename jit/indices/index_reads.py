@@ -12,7 +12,7 @@ from typing import Any
 
 from tvm import ir, relax, tirx
 
-from ..dims.symbolic_dims import tensor_dims
+from ...analysis.support.tensor_dims import tensor_dims
 
 
 @dataclass(frozen=True)

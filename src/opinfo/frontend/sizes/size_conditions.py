@@ -15,8 +15,8 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
+from ...analysis.support.tensor_dims import tensor_dims
 from ...analysis.support.tvm_compat import GenericConst, array_of
-from ...jit.dims.symbolic_dims import tensor_dims
 
 Dims = list[Any]
 #: Operators whose operands are broadcast against each other.
