@@ -31,25 +31,37 @@ def _coupled(updates: Sequence[Update]) -> bool:
 
 def step_kernel(step: LoopStep, definitions: NodeDict[BlockDefinition]) -> Part:
     """Return the kernel of a step; its accumulators are those of its own loops."""
-    if not step.updates:
-        return Plain(step, "its body does more than update elements")
-    if _coupled(step.updates):
-        return Plain(step, "its results depend on one another")
+    reason = why_plain(step)
+    if reason:
+        return Plain(step, reason)
     if not step.reduced:
         return _spatial(step, definitions)
-    by_buffer = {u.buffer.__chandle__(): u for u in step.updates}
-    if any(u.init is None for u in step.updates):
-        return Plain(step, "a reduction has no initial value")
-    used = [v for u in step.updates for e in (*u.indices, u.init) for v in variables(e)]
-    if any(v.same_as(axis.var) for v in used for axis in step.reduced):
-        return Plain(step, "a reduction stores at an index with a reduced axis")
-    if any(not _at_store(e, by_buffer) for u in step.updates for e in loads(u.value)):
-        return Plain(step, "a reduction reads other elements of its result")
     accumulators, before = _accumulators(step, definitions)
     results = tuple(KernelOutput(u.buffer, u.indices, a.var)
                     for u, a in zip(step.updates, accumulators, strict=True))  # fmt: skip
     return Kernel(step.spatial, step.reduced, accumulators, before, (), results,
                   step.stage.block.name_hint)  # fmt: skip
+
+
+def why_plain(step: LoopStep) -> str:
+    """Return why a step keeps its loops; empty if it becomes a kernel."""
+    if not step.updates:
+        return "its body does more than update elements"
+    if _coupled(step.updates):
+        return "its results depend on one another"
+    if not step.reduced:
+        read = [e.source for u in step.updates for e in loads(u.value)]
+        same = any(source.same_as(b) for b in step.writes for source in read)
+        return "it reads what it writes" if same else ""
+    by_buffer = {u.buffer.__chandle__(): u for u in step.updates}
+    if any(u.init is None for u in step.updates):
+        return "a reduction has no initial value"
+    used = [v for u in step.updates for e in (*u.indices, u.init) for v in variables(e)]
+    if any(v.same_as(axis.var) for v in used for axis in step.reduced):
+        return "a reduction stores at an index with a reduced axis"
+    if any(not _at_store(e, by_buffer) for u in step.updates for e in loads(u.value)):
+        return "a reduction reads other elements of its result"
+    return ""
 
 
 def _at_store(expr: Any, by_buffer: dict[int, Update]) -> bool:
@@ -58,10 +70,8 @@ def _at_store(expr: Any, by_buffer: dict[int, Update]) -> bool:
     return update is None or same_indices(items(expr.indices), update.indices)
 
 
-def _spatial(step: LoopStep, definitions: NodeDict[BlockDefinition]) -> Part:
+def _spatial(step: LoopStep, definitions: NodeDict[BlockDefinition]) -> Kernel:
     """Return the kernel of a step without a reduction."""
-    if any(e.source.same_as(b) for b in step.writes for u in step.updates for e in loads(u.value)):
-        return Plain(step, "it reads what it writes")
     expand = Expander(definitions)
     results = tuple(KernelOutput(u.buffer, u.indices, expand(u.value)) for u in step.updates)
     kernel = Kernel(step.axes, (), (), (), tuple(expand.lets), results, step.stage.block.name_hint)
