@@ -18,18 +18,18 @@ from ...analysis.terms.quotient import remove
 
 
 @dataclass(frozen=True, eq=False)
-class Symbol:
+class ExtentSymbol:
     """A variable, or an expression that is not a polynomial; equal ones are one symbol."""
 
     expr: Any
     key: tuple[int, str]
 
     @staticmethod
-    def of(expr: Any) -> Symbol:
-        return Symbol(expr, (int(tvm_ffi.structural_hash(expr)), str(expr)))
+    def of(expr: Any) -> ExtentSymbol:
+        return ExtentSymbol(expr, (int(tvm_ffi.structural_hash(expr)), str(expr)))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Symbol) and bool(
+        return isinstance(other, ExtentSymbol) and bool(
             self.expr.same_as(other.expr) or tvm_ffi.structural_equal(self.expr, other.expr)
         )
 
@@ -37,7 +37,7 @@ class Symbol:
         return hash(self.key)
 
 
-Monomial: TypeAlias = tuple[Symbol, ...]
+Monomial: TypeAlias = tuple[ExtentSymbol, ...]
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def extent_of(expr: Any) -> Extent:
         return extent_of(expr.a) + -1 * extent_of(expr.b)
     if isinstance(expr, tirx.Cast):
         return extent_of(expr.value)
-    return SymbolicExtent((((Symbol.of(expr),), 1),))
+    return SymbolicExtent((((ExtentSymbol.of(expr),), 1),))
 
 
 def expression(extent: SymbolicExtent) -> Any:

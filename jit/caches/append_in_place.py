@@ -17,7 +17,7 @@ from tvm import relax, tirx
 
 from ...analysis.support.warn import warn
 from ..arguments.signature import CACHES, LENGTH, extents_of
-from .cache_kernels import Kernels, append, global_var, keep, update
+from .cache_kernels import CacheKernels, append, global_var, keep, update
 from .find_caches import NO_CACHE, FoundCaches, find_caches, keeper
 from .forms import FoundCache, place_of
 
@@ -41,7 +41,7 @@ def append_in_place(mod: Any) -> Any:
         if isinstance(reason, str) and reason != NO_CACHE:
             warn(f"AppendToCaches does not change {gvar.name_hint}: {reason}")
     out = dict(mod.functions_items())
-    kernels = Kernels({g.name_hint for g in out})
+    kernels = CacheKernels({g.name_hint for g in out})
     for gvar, caches in with_caches.items():
         written = _rewritten(mod, functions[gvar], caches, kernels)
         del out[gvar]
@@ -50,7 +50,7 @@ def append_in_place(mod: Any) -> Any:
     return tvm.IRModule(out, attrs=mod.attrs, global_infos=mod.global_infos)
 
 
-def _rewritten(mod: Any, func: Any, caches: FoundCaches, kernels: Kernels) -> Any:
+def _rewritten(mod: Any, func: Any, caches: FoundCaches, kernels: CacheKernels) -> Any:
     """Return a function that writes to its caches."""
     rooms = [tirx.Var("capacity", "int64") for _ in caches.groups]
     firsts = [None if g.kept is None else tirx.Var("first", "int64") for g in caches.groups]
@@ -109,7 +109,7 @@ class _Writer(relax.PyExprMutator):  # type: ignore[misc]
 
     def __init__(
         self, mod: Any, func: Any, caches: FoundCaches, params: list[Any], firsts: list[Any],
-        kernels: Kernels,
+        kernels: CacheKernels,
     ) -> None:  # fmt: skip
         super().__init__(mod)
         self.func, self.found, self.firsts, self.kernels = func, caches, firsts, kernels

@@ -36,14 +36,14 @@ from ...analysis.terms.term import (
 )
 from ...analysis.terms.traversal import free, replace, subterms
 from .data_dependence import DIVISIONS, STOPS, may_depend_on_data, nodes_of, operands, reads_data
-from .padding_problem import Facts, Unproved
+from .padding_problem import Facts, UnprovedPadding
 
 
 def demands(func: Any, lifted: TensorExpression, grown: Iterable[TensorVar]) -> frozenset[int]:
     """Return the growing parameters whose padding must hold 0.
 
     Raises:
-        Unproved: A trap cannot be excluded.
+        UnprovedPadding: A trap cannot be excluded.
     """
     walker = _Walker(func, lifted, frozenset(t.position for t in grown))
     if not walker.any:
@@ -51,7 +51,9 @@ def demands(func: Any, lifted: TensorExpression, grown: Iterable[TensorVar]) -> 
     try:
         walker.statement(func.body, ())
     except Unliftable as error:
-        raise Unproved(f"an expression that data determines cannot be lifted: {error}") from None
+        raise UnprovedPadding(
+            f"an expression that data determines cannot be lifted: {error}"
+        ) from None
     return frozenset(walker.zero)
 
 
@@ -104,10 +106,10 @@ class _Walker:
     def statement(self, stmt: Any, facts: Facts) -> None:
         kind = type(stmt).__name__
         if kind in STOPS:
-            raise Unproved(f"a {kind} may fail or not terminate, depending on the padding")
+            raise UnprovedPadding(f"a {kind} may fail or not terminate, depending on the padding")
         rule = getattr(self, f"_{kind}", None)
         if rule is None:
-            raise Unproved(f"a {kind} next to data-dependent expressions is not supported")
+            raise UnprovedPadding(f"a {kind} next to data-dependent expressions is not supported")
         rule(stmt, facts)
 
     def _SeqStmt(self, stmt: Any, facts: Facts) -> None:
@@ -117,7 +119,9 @@ class _Walker:
     def _For(self, stmt: Any, facts: Facts) -> None:
         start, extent = self.reader.index(stmt.min), self.reader.index(stmt.extent)
         if start.reads or extent.reads:
-            raise Unproved(f"data determines the extent of the loop over {stmt.loop_var.name}")
+            raise UnprovedPadding(
+                f"data determines the extent of the loop over {stmt.loop_var.name}"
+            )
         self.expression(stmt.min, facts)
         self.expression(stmt.extent, facts)
         var = fresh(extent, stmt.loop_var.name)
@@ -131,7 +135,9 @@ class _Walker:
             self.expression(value, facts)
             self.env.bound[iv.var] = self.reader.index(value)
         if len(block.match_buffers):
-            raise Unproved("a matched buffer next to data-dependent expressions is not supported")
+            raise UnprovedPadding(
+                "a matched buffer next to data-dependent expressions is not supported"
+            )
         self.expression(stmt.predicate, facts)
         facts = (*facts, *_conditions(self.reader(stmt.predicate)))
         if block.init is not None:
@@ -192,7 +198,7 @@ class _Walker:
         poly = as_int(self.reader(divisor)) if str(divisor.ty.dtype) in ("int32", "int64") else None
         if poly is not None and not poly.reads and prove(ge0(poly - 1)).proved:
             return
-        raise Unproved(f"the divisor {str(divisor)[:60]} may be zero in the padding")
+        raise UnprovedPadding(f"the divisor {str(divisor)[:60]} may be zero in the padding")
 
     def access(self, buffer: Any, indices: list[Any], facts: Facts, what: str) -> None:
         terms = [self.reader.index(i) if reads_data(i) or _bound_reads(i, self.env) else None
@@ -211,18 +217,18 @@ class _Walker:
         """Prove that an index is one element of a parameter, all used at n, with 0 in bounds."""
         loads = [s for s in subterms(poly) if isinstance(s, Load)]
         if len(loads) != 1 or facts:
-            raise Unproved(f"{where}, by more than one element or under a condition")
+            raise UnprovedPadding(f"{where}, by more than one element or under a condition")
         (read,) = loads
         position = read.tensor.position
         if position < 0 or position in self.written or not _covers_tensor(read):
-            raise Unproved(f"{where}, without using every element of a parameter")
+            raise UnprovedPadding(f"{where}, without using every element of a parameter")
         zero = as_int(replace(poly, {read: ZERO}))
         if free(zero) or not _increasing(extent):
-            raise Unproved(f"{where}, by more than one element")
+            raise UnprovedPadding(f"{where}, by more than one element")
         if position not in self.grown:
             return
         if not prove(conj(ge0(zero), ge0(extent - 1 - zero))).proved:
-            raise Unproved(
+            raise UnprovedPadding(
                 f"{where}, where 0 in the padding of {read.tensor.name} is out of bounds"
             )
         self.zero.add(position)

@@ -22,7 +22,7 @@ from ...terms.order import nonneg
 from ...terms.scalar import MAX_INT64
 from ...terms.term import ZERO, CallTerm, Int, as_int, integer
 from ...terms.traversal import subterms
-from .._forms.access_functions import Read, affine, plain, single_read
+from .._forms.access_functions import AccessRead, affine, plain, single_read
 
 OP = "relax.strided_slice"
 
@@ -70,7 +70,7 @@ def f(a: T.Buffer((10, 10), "float32"), out: T.Buffer((4, 5), "float32")):
 ]
 
 
-def ranges(read: Read) -> list[tuple[Int, int]] | Refusal:
+def ranges(read: AccessRead) -> list[tuple[Int, int]] | Refusal:
     """``(begin, stride)`` of every axis."""
     if len(read.axes) != len(read.index):
         return Refusal("input and output have different ranks")
@@ -128,7 +128,7 @@ def strided_slice(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
 
 
 def _loose(
-    read: Read, axes: list[int], axis_ranges: list[tuple[Int, int]]
+    read: AccessRead, axes: list[int], axis_ranges: list[tuple[Int, int]]
 ) -> Iterator[Undetermined]:
     """Ends with the same number of steps, and the stride if there is only one step."""
     why = "the slice ends between two steps, or with the input"
@@ -152,7 +152,7 @@ def _loose(
 
 
 def _variants(
-    read: Read, axes: list[int], begins: list[Int], ends: list[Int], symbolic: bool
+    read: AccessRead, axes: list[int], begins: list[Int], ends: list[Int], symbolic: bool
 ) -> Iterator[dict[str, Any]]:
     """Equivalent ranges; TVM clips symbolic ones, which changes the form of their extents."""
     extents = [read.tensor.shape[k] for k in axes]
