@@ -1,4 +1,4 @@
-"""The page of results: docs/results/gpu.md."""
+"""The page of results, docs/results/gpu.md, and its rows, gpu.json."""
 
 from __future__ import annotations
 
@@ -45,9 +45,32 @@ def rows(folder: Path) -> list[dict[str, Any]]:
     return out
 
 
+def joined(stored: Sequence[dict[str, Any]], new: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return all rows, by model and dtype; a new one replaces the peers it was timed against."""
+    out = {(r["name"], r["dtype"]): r for r in stored}
+    for row in new:
+        before = out.get((row["name"], row["dtype"]), {})
+        if before.get("device") == row.get("device"):
+            kept = {k: v for k, v in before.items() if k.startswith(tuple(PEERS))}
+            row = kept | row
+        out[row["name"], row["dtype"]] = row
+    return [out[key] for key in sorted(out)]
+
+
+def _light(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row with the number of kernels in place of their names."""
+    light = {k: v for k, v in row.items() if not k.endswith("_kernels")}
+    if "ours_kernels" in row:
+        light["ours_number"] = round(sum(n for _, n, _ in row["ours_kernels"]))
+    return light
+
+
 def write(folder: Path) -> Path:
-    """Write the page, and the rows beside it as JSON; return its path."""
-    found = rows(folder)
+    """Write the page, and its rows beside it as JSON, joined to those before; return its path."""
+    data = PAGES / "gpu.json"
+    stored = json.loads(data.read_text(encoding="utf-8")) if data.exists() else []
+    found = joined(stored, [_light(row) for row in rows(folder)])
+    data.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     timed = [r for r in found if "device" in r]
     devices = ", ".join(sorted({r["device"] for r in timed}))
     head = HEAD.format(devices=devices, torch="2.11.0")
@@ -116,6 +139,5 @@ def _cell(row: dict[str, Any], peer: str) -> str:
 def _profile(row: dict[str, Any]) -> list[str]:
     if "ours_busy" not in row:
         return [""] * 5
-    count = f"{sum(n for _, n, _ in row['ours_kernels']):.0f}"
-    return [count, f"{row['ours_moves']:.0f}", f"{row['ours_libraries']:.0%}",
+    return [f"{row['ours_number']}", f"{row['ours_moves']:.0f}", f"{row['ours_libraries']:.0%}",
             f"{row['ours_busy'] / row['ours']:.0%}", f"{row['ours_host']:.2g}"]  # fmt: skip

@@ -293,6 +293,7 @@ class OnnxOps:
 def torch_step(net: Net, ops: TorchOps) -> Call:
     import torch
 
+    torch._dynamo.reset()  # after eight models, the lambda would run without being compiled
     compiled = torch.compile(lambda *inputs: net.step(ops, inputs))
     arguments = list(map(torch.from_numpy, net.inputs))
 

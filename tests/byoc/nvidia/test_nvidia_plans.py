@@ -36,6 +36,8 @@ extern "C" int handles(int threads) {
   for (int k = 0; k < threads; ++k) std::thread([&] { found.insert(handle_on(0)); }).join();
   return static_cast<int>(found.size());
 }
+static int device = 0;
+extern "C" void on(int other) { device = other; }
 extern "C" int run(int64_t pixels, int fuses, int without_residual, int captured,
                    int most_operations, float* x, float* w, float* b, float* y) {
   stub::fuses = fuses;
@@ -43,7 +45,8 @@ extern "C" int run(int64_t pixels, int fuses, int without_residual, int captured
   stub::captured = captured;
   stub::executed = 0;
   void* data[] = {x, w, b, y};
-  Context c{"conv", 0, 16, {{1, 3, 1, pixels}, {4, 3, 1, 1}, {4}, {1, 4, 1, pixels}}, data};
+  const Current current(device);
+  Context c{"conv", device, 16, {{1, 3, 1, pixels}, {4, 3, 1, 1}, {4}, {1, 4, 1, pixels}}, data};
   Conv v;
   v.order = {0, 1, 2, 3};
   v.strides = v.dilation = {1, 1};
@@ -121,6 +124,18 @@ def test_what_no_engine_fuses_is_a_kernel_of_our_own(
     assert "sm_90 x1 cudnn 91900" in key and "w,4,3,1,1" in key
     # The stub's engines 0 and 1 have Winograd and tensor cores; all take the same time.
     assert choice.split()[1] == "2"
+
+
+def test_a_second_device_gets_a_plan_of_its_own_by_the_same_choice(
+    library: Path, cache: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    loaded = process(library, tmp_path / "so")
+    assert run(loaded, 1, 1, 0) > 0
+    first = chosen(cache)
+    loaded.on(1)
+    assert run(loaded, 1, 1, 0) == 0, "nothing is timed again"
+    assert chosen(cache) == first
+    assert "does not run" not in capfd.readouterr().err
 
 
 def chosen(cache: Path) -> list[str]:

@@ -12,7 +12,7 @@ class Convolution : public Kernel {
       *c.known = choice_.is_known();
       return;
     }
-    ways_ = ways_of(choice_.key());
+    ways_ = ways_of(device_, choice_.key());
     std::unique_lock<std::mutex> lock(ways_->mutex, std::defer_lock);
     if (c.data != nullptr)
       lock.lock();

@@ -18,13 +18,14 @@ struct Ways {
   std::map<int, std::vector<Plan>> candidates;
 };
 
-// What all regions with the same convolution share. It is not freed at exit: plans of cuDNN 9.10 and
-// later may end the process when they are destroyed then.
-inline std::shared_ptr<Ways> ways_of(const std::string& key) {
+// What all regions with the same convolution share on a device: a plan runs on the device of its
+// handle only. It is not freed at exit: plans of cuDNN 9.10 and later may end the process when they
+// are destroyed then.
+inline std::shared_ptr<Ways> ways_of(int device, const std::string& key) {
   static std::mutex mutex;
-  static auto& all = *new std::map<std::string, std::shared_ptr<Ways>>;
+  static auto& all = *new std::map<std::pair<int, std::string>, std::shared_ptr<Ways>>;
   std::lock_guard<std::mutex> lock(mutex);
-  std::shared_ptr<Ways>& ways = all[key];
+  std::shared_ptr<Ways>& ways = all[{device, key}];
   if (ways == nullptr) ways = std::make_shared<Ways>();
   return ways;
 }

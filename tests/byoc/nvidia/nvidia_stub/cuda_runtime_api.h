@@ -13,8 +13,17 @@ enum cudaDataType_t { CUDA_R_32F = 0, CUDA_R_16F = 2, CUDA_R_8I = 3, CUDA_R_32I 
                       CUDA_R_16BF = 14, CUDA_R_8F_E4M3 = 28 };
 
 inline const char* cudaGetErrorString(cudaError_t) { return "an error of the stub"; }
-inline cudaError_t cudaGetDevice(int* device) { return *device = 0; }
-inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+namespace stub {
+inline thread_local int current_device = 0;
+}
+inline cudaError_t cudaGetDevice(int* device) {
+  *device = stub::current_device;
+  return cudaSuccess;
+}
+inline cudaError_t cudaSetDevice(int device) {
+  stub::current_device = device;
+  return cudaSuccess;
+}
 using cudaEvent_t = int*;
 namespace stub {
 inline float elapsed = 1.0f;  // milliseconds between events

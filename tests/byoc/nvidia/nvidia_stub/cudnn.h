@@ -13,7 +13,9 @@ enum cudnnDataType_t { CUDNN_DATA_FLOAT = 0, CUDNN_DATA_HALF = 2, CUDNN_DATA_BFL
 enum cudnnConvolutionMode_t { CUDNN_CONVOLUTION, CUDNN_CROSS_CORRELATION };
 enum cudnnNanPropagation_t { CUDNN_NOT_PROPAGATE_NAN, CUDNN_PROPAGATE_NAN };
 using cudnnHandle_t = struct cudnnContext*;
-struct cudnnContext {};
+struct cudnnContext {
+  int device;
+};
 struct stubTensor {
   cudaDataType_t type;
   std::vector<int64_t> dims, strides;
@@ -27,7 +29,7 @@ inline void cudnnGetLastErrorString(char* message, size_t size) {
 }
 inline size_t cudnnGetVersion() { return 91900; }
 inline cudnnStatus_t cudnnCreate(cudnnHandle_t* h) {
-  *h = new cudnnContext;
+  *h = new cudnnContext{stub::current_device};
   return CUDNN_STATUS_SUCCESS;
 }
 inline cudnnStatus_t cudnnSetStream(cudnnHandle_t, cudaStream_t) { return CUDNN_STATUS_SUCCESS; }

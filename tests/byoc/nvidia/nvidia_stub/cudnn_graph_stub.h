@@ -431,10 +431,12 @@ inline float stub_time(const std::vector<const stubDescriptor*>& operations, int
   return steps[1] == 1 ? stub::last_time : stub::first_time;
 }
 
-inline cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t raw_plan,
+inline cudnnStatus_t cudnnBackendExecute(cudnnHandle_t h, cudnnBackendDescriptor_t raw_plan,
                                          cudnnBackendDescriptor_t raw_pack) {
   const auto& plan = *static_cast<stubDescriptor*>(raw_plan);
   const auto& pack = *static_cast<stubDescriptor*>(raw_pack);
+  if (plan.one<cudnnHandle_t>(CUDNN_ATTR_EXECUTION_PLAN_HANDLE)->device != h->device)
+    return CUDNN_STATUS_BAD_PARAM;
   const auto& engine =
       plan.at(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).at(CUDNN_ATTR_ENGINECFG_ENGINE);
   if (pack.one<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE) == nullptr) return CUDNN_STATUS_BAD_PARAM;
