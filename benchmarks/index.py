@@ -126,7 +126,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
             "the checks of arguments",
             figures=("one input 5 us, with 20 weights 9 us; copying an unaligned input 16 us more"),
         ),
-        "nvidia": Command("an NVIDIA backend; needs a GPU"),
+        "nvidia": Command("an NVIDIA backend; needs a GPU", "nvidia.md"),
     },
     "shapes": {
         "shapes.decoders": Command(

@@ -27,7 +27,7 @@ from .dispatching.dispatched import Dispatched, OffloadedRegion
 from .matching.clamped_inputs import clamped_inputs
 from .matching.lowered import Lowered, read
 from .patterns.failure import ForeignError, foreign
-from .patterns.pattern import node
+from .patterns.pattern_node import node
 
 
 class FileRefused(ValueError):

@@ -8,13 +8,15 @@ if TYPE_CHECKING:
     from .arguments.argument_checks import BoundaryError
     from .arguments.boundary import Range, ShapeOutOfRange
     from .compile.compile_shapes import CompiledShapes, compile_shapes
-    from .compile.specialize import Specialized, SpecializedFunction, specialize_shapes
+    from .compile.specialize import specialize_shapes
+    from .compile.specialized_function import Specialized, SpecializedFunction
     from .config.strategy import Aot, Config, Dim, Generic, Jit, Library, Record, Strategy
     from .kernels.compiler import Compiler
     from .runtime.generation import Generation
     from .runtime.manager import Budget
-    from .runtime.session import Session, SiteStats, Stats, stats
+    from .runtime.session import Session, stats
     from .runtime.session_events import Event, Settled, Waiting
+    from .runtime.session_stats import SiteStats, Stats
     from .store.store import KernelStore
     from .tune.record import Recording
 
@@ -27,8 +29,10 @@ _HOMES = {
     "runtime.manager": ("Budget",),
     "runtime.session_events": ("Event", "Settled", "Waiting"),
     "tune.record": ("Recording",),
-    "runtime.session": ("Session", "SiteStats", "Stats", "stats"),
-    "compile.specialize": ("Specialized", "SpecializedFunction", "specialize_shapes"),
+    "runtime.session": ("Session", "stats"),
+    "runtime.session_stats": ("SiteStats", "Stats"),
+    "compile.specialize": ("specialize_shapes",),
+    "compile.specialized_function": ("Specialized", "SpecializedFunction"),
     "store.store": ("KernelStore",),
     "config.strategy": ("Aot", "Config", "Dim", "Generic", "Jit", "Library", "Record", "Strategy"),
 }

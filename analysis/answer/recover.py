@@ -21,8 +21,8 @@ from ..lifting.outputs import WritesInPlace
 from ..lifting.tir.from_tir import Unliftable
 from ..real import TooLarge, real
 from ..results.op_info import Answer, LayoutNormalised, OpInfo, Refusal
+from ..terms.term.work import Exhausted, budget
 from ..terms.traversal import subterms
-from ..terms.work import Exhausted, budget
 from ..undo_layouts import logical_forms
 from ..undo_layouts.logical_answer import express_layouts, normalise
 from ..undo_layouts.places import unchanged_layouts
@@ -99,10 +99,12 @@ def analyse(func: Any, *, alternatives: bool = False, tested: bool = False) -> R
         expression = with_updates(first, func)
         if isinstance(expression, Refusal):
             return recover_whole(func, expression)
-        found = recover_or_refuse(expression, func, alternatives=alternatives, tested=tested)
+        answer = recover_or_refuse(expression, func, alternatives=alternatives, tested=tested)
     # no operator has these operands, so that the update itself is the reason
     return (
-        Recovered(first) if isinstance(first, Refusal) and isinstance(found.info, Misfit) else found
+        Recovered(first)
+        if isinstance(first, Refusal) and isinstance(answer.info, Misfit)
+        else answer
     )
 
 
@@ -114,14 +116,14 @@ def recover_whole(func: Any, refusal: Refusal) -> Recovered:
         refusal: Why it cannot be lifted, which is the answer without such an operator.
     """
     try:
-        found = whole_function(func)
+        whole = whole_function(func)
     except Exhausted as error:
         return Recovered(Refusal(str(error)))
     except Exception as error:
         return Recovered(fault(error))
-    if found is None:
+    if whole is None:
         return Recovered(refusal)
-    info, signature = found
+    info, signature = whole
     outputs = tuple(definition.out.position for definition in signature.outputs)
     return Recovered(info, signature.params, outputs)
 

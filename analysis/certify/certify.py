@@ -17,16 +17,17 @@ from tvm import tirx
 from ..lifting.effects.tensor_expression import TensorExpression
 from ..lifting.lift import lift
 from ..lifting.tir.from_tir import Unliftable
-from ..proofs.equal import Proof, prove_equal
+from ..proofs.equal import prove_equal
 from ..proofs.pairing import Different
+from ..proofs.proof import Proof
 from ..proposal.build import Rebuilt, rebuild
 from ..proposal.call_op import NotBuilt
 from ..proposal.proposal import Proposal
 from ..real import TooLarge, real
 from ..results.op_info import ASSUMED, Certificate, Refusal
 from ..terms.term import Reduce, TensorVar, Term, Var, as_int
+from ..terms.term.work import spend
 from ..terms.traversal import map_loads, subterms
-from ..terms.work import spend
 from .assumed_sizes import assumed, over_sizes, over_values
 from .assumptions import CANCELS, data_assumptions, simplifier_assumptions
 from .distinct import DISTINCT, stored_once

@@ -21,8 +21,8 @@ from ..results.op_info import Answer, OpInfo, Refusal, operator, with_certificat
 from ..results.over_variables import over_variables
 from ..terms.show import show
 from ..terms.term import TensorVar, Var
+from ..terms.term.work import Exhausted, budget
 from ..terms.traversal import tensors
-from ..terms.work import Exhausted, budget
 from .chain_result import Chain, OpaqueStep, PartlyRead, Step, StepResult, Value
 from .define import define
 from .definition_window import DefinitionWindow, Recover
@@ -116,30 +116,31 @@ def _whole(func: Any) -> Chain | None:
 
 
 def _chain(program: TensorProgram, parts: tuple[Part, ...]) -> Chain | Refusal:
+    """The chain of the parts in order; each result is numbered by its step."""
     values: dict[TensorVar | Var, Value] = {param: k for k, param in enumerate(program.params)}
-    found: list[Step | OpaqueStep] = []
+    read_steps: list[Step | OpaqueStep] = []
     for part in _merged(parts):
-        window, position = part.window, len(found)
+        window, position = part.window, len(read_steps)
         if isinstance(part.info, Refusal) or window is None:
             reads = dict.fromkeys(t for d in part.definitions for t in _reads(d))
-            found.append(_opaque(part, tuple(values[t] for t in reads if t in values)))
+            read_steps.append(_opaque(part, tuple(values[t] for t in reads if t in values)))
             results = tuple(d.tensor for d in part.definitions)
         else:
             results = window.writes
         values |= {t: StepResult(position, k) for k, t in enumerate(results)}
         if window is not None and not isinstance(part.info, Refusal):
             buffers = tuple(values[t] for t in _buffers(window, part.info))
-            found.append(Step(part.info, buffers, tuple(repr(t) for t in window.tensors)))
+            read_steps.append(Step(part.info, buffers, tuple(repr(t) for t in window.tensors)))
     outputs = tuple(result for t in program.outputs if isinstance(result := values[t], StepResult))
     indices = program.inplace_indices if max(program.inplace_indices) >= 0 else ()
-    steps = [s for s in found if isinstance(s, Step)]
+    steps = [s for s in read_steps if isinstance(s, Step)]
     if len(steps) > 1:
         steps = _simplified(steps, program)
-    if len(steps) == len(found):
+    if len(steps) == len(read_steps):
         return Chain(tuple(steps), outputs, _kind(steps, program), program.params, indices)
     known = iter(steps)
-    ordered = tuple(next(known) if isinstance(s, Step) else s for s in found)
-    first = next(s for s in found if isinstance(s, OpaqueStep))
+    ordered = tuple(next(known) if isinstance(s, Step) else s for s in read_steps)
+    first = next(s for s in read_steps if isinstance(s, OpaqueStep))
     return PartlyRead(first.reason, first.where, ordered, program.params, outputs, indices)
 
 
@@ -178,8 +179,8 @@ def _reads(definition: TensorDefinition) -> list[TensorVar]:
 
 def _buffers(window: DefinitionWindow, info: Answer) -> tuple[TensorVar | Var, ...]:
     """The tensors of a window, then its integer scalars if one of them is an operand."""
-    found = operator(info)
-    operands = [o for o in found.operands if isinstance(o, int)] if found else []
+    operation = operator(info)
+    operands = [o for o in operation.operands if isinstance(o, int)] if operation else []
     takes_scalars = max(operands, default=0) >= len(window.tensors)
     return (*window.tensors, *window.scalars) if takes_scalars else window.tensors
 

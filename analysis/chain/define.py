@@ -34,6 +34,8 @@ def define(func: Any) -> TensorProgram:
 
 
 class _Splitter(Executor):
+    """Executes a PrimFunc, and gives each statement that stores a definition of its own."""
+
     def __init__(self, func: Any) -> None:
         super().__init__(func)
         self.func = func

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from ..answer.recover import recover_direct, recover_logical
 from ..results.op_info import Answer, Refusal
 from ..terms.term import TensorVar
-from ..terms.work import share
+from ..terms.term.work import share
 from .definition_window import DefinitionWindow, Growing, Recover
 from .peel import Peel
 from .tensor_program import TensorDefinition, TensorProgram
@@ -218,9 +218,9 @@ def _part(
     ):
         # the results of an operator have the order of the parameters, not that of the statements
         ordered = growing.ordered(results)
-        again = recover(ordered, program, recover_direct)
-        if not isinstance(again, Refusal):
-            window, info = ordered, again
+        reordered = recover(ordered, program, recover_direct)
+        if not isinstance(reordered, Refusal):
+            window, info = ordered, reordered
     return _with_info(Part(window, Refusal(""), chosen), info)
 
 

@@ -102,9 +102,9 @@ def apply_token_bitmask(logits: Any, seq_ids: Any, bitmask: Any) -> Any:
     place = op.astype(op.floor_mod(token, tirx.const(32, "int64")), kind)
     words = op.take(op.take(bitmask, seq_ids, 0), word, 1)
     bit = op.bitwise_and(op.right_shift(words, place), relax.const(1, kind))
-    kept = op.equal(bit, relax.const(1, kind))
+    allowed = op.equal(bit, relax.const(1, kind))
     least = relax.const(tirx.min_value(dtype).value, dtype)
-    new = op.where(kept, op.take(logits, seq_ids, 0), least)
+    new = op.where(allowed, op.take(logits, seq_ids, 0), least)
     return _put(logits, new, [seq_ids])
 
 

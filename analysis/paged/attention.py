@@ -164,11 +164,13 @@ def _paged(
     entry = op.add(begin, op.floor_divide(place, size(page)))
     chosen = op.take(table, op.minimum(entry, size(entries - 1)), 0)
     slot = op.add(op.floor_mod(place, size(page)), op.multiply(chosen, number(0)))
-    found = op.gather_nd(
+    gathered = op.gather_nd(
         op.permute_dims(pages, [0, 3, 1, 2, 4]),
         op.astype(op.stack([chosen, slot], axis=2), "int64"),
     )
-    keys, values = (op.squeeze(op.strided_slice(found, [2], [k], [k + 1]), [2]) for k in range(2))
+    keys, values = (
+        op.squeeze(op.strided_slice(gathered, [2], [k], [k + 1]), [2]) for k in range(2)
+    )
     return keys, values, column, length
 
 

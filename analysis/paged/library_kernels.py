@@ -34,7 +34,7 @@ APART = "sequences do not store in each other's tokens"
 
 
 @dataclass(frozen=True)
-class Kernel:
+class LibraryKernel:
     """A kernel of TVM.
 
     Attributes:
@@ -103,35 +103,35 @@ _QUERIES, _PAGES, _KEYS = "f3 i1", "f5 i1 i1 {lengths} i1 i1", "f3 f3 i1"
 _ATTENTION = (TESTED, SPLIT, SEEN)
 
 
-def _with_lengths(lengths: str) -> tuple[Kernel, Kernel]:
+def _with_lengths(lengths: str) -> tuple[LibraryKernel, LibraryKernel]:
     """The kernels over pages for lengths of one rank."""
     pages = _PAGES.format(lengths=lengths)
     return (
-        Kernel(DECODE, f"f3 {pages} f3 f2 {_ROPE}", (*range(7), *range(9, 13)),
-               (1, 2), (7, 8), _decode, _ATTENTION),
-        Kernel(PREFILL, f"{_QUERIES} {pages} f3 f2 i {_ROPE}", (*range(8), *range(10, 15)),
-               (2, 2), (8, 9), _prefill, _ATTENTION),
+        LibraryKernel(DECODE, f"f3 {pages} f3 f2 {_ROPE}", (*range(7), *range(9, 13)),
+                      (1, 2), (7, 8), _decode, _ATTENTION),
+        LibraryKernel(PREFILL, f"{_QUERIES} {pages} f3 f2 i {_ROPE}", (*range(8), *range(10, 15)),
+                      (2, 2), (8, 9), _prefill, _ATTENTION),
     )  # fmt: skip
 
 
 KERNELS = (
     *_with_lengths("i1"),
     *_with_lengths("i2"),
-    Kernel(RAGGED, f"{_QUERIES} {_KEYS} i1 i1 f3 f2 i {_ROPE}", (*range(7), *range(9, 14)),
-           (2, 1), (7, 8), _ragged, _ATTENTION),
-    Kernel(TREE, f"{_QUERIES} {_KEYS} i1 i1 i2 f3 f2 {_ROPE}", (*range(8), *range(10, 14)),
-           (2, 1), (8, 9), _tree, (*_ATTENTION, ROOM)),
-    Kernel(PAGED_TREE, f"{_QUERIES} {_PAGES.format(lengths='i1')} f3 f2 {_ROPE} i1 i2",
-           (*range(6), 14, 15, 13), (2, 2), (8, 9), _paged_tree, (*_ATTENTION, ROOM, UNTURNED),
-           inplace=True),
-    Kernel(MOVE, "f5 i1 i2 i", (0, 1, 2), (0, 2), (0,), _compact, (TESTED, SPLIT, UNREAD, APART),
-           inplace=True),
+    LibraryKernel(RAGGED, f"{_QUERIES} {_KEYS} i1 i1 f3 f2 i {_ROPE}", (*range(7), *range(9, 14)),
+                  (2, 1), (7, 8), _ragged, _ATTENTION),
+    LibraryKernel(TREE, f"{_QUERIES} {_KEYS} i1 i1 i2 f3 f2 {_ROPE}", (*range(8), *range(10, 14)),
+                  (2, 1), (8, 9), _tree, (*_ATTENTION, ROOM)),
+    LibraryKernel(PAGED_TREE, f"{_QUERIES} {_PAGES.format(lengths='i1')} f3 f2 {_ROPE} i1 i2",
+                  (*range(6), 14, 15, 13), (2, 2), (8, 9), _paged_tree,
+                  (*_ATTENTION, ROOM, UNTURNED), inplace=True),
+    LibraryKernel(MOVE, "f5 i1 i2 i", (0, 1, 2), (0, 2), (0,), _compact,
+                  (TESTED, SPLIT, UNREAD, APART), inplace=True),
 )  # fmt: skip
 
 
 def candidates(
     func: Any, params: Sequence[TensorVar | Var]
-) -> Iterator[tuple[Kernel, dict[str, Any], Any]]:
+) -> Iterator[tuple[LibraryKernel, dict[str, Any], Any]]:
     """Yield the kernels of TVM that a PrimFunc may be, with their attributes and PrimFuncs.
 
     Args:
@@ -159,7 +159,7 @@ def _word(param: TensorVar | Var) -> str:
 
 
 def _key(
-    kernel: Kernel, params: Sequence[TensorVar | Var], sliding: bool, window: int
+    kernel: LibraryKernel, params: Sequence[TensorVar | Var], sliding: bool, window: int
 ) -> Key | None:
     """The sizes of a kernel; None if one of them is symbolic."""
     place, axis = kernel.groups
@@ -174,7 +174,7 @@ def _key(
 
 
 @lru_cache(maxsize=64)
-def _generated(kernel: Kernel, key: Key) -> Any:
+def _generated(kernel: LibraryKernel, key: Key) -> Any:
     """The kernel for some sizes; None if TVM has none."""
     try:
         from tvm.relax.frontend.nn.llm import kv_cache

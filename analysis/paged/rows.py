@@ -80,7 +80,7 @@ class Heads:
         """Return those of queries (rows, heads, features), with a number of heads of keys.
 
         Raises:
-            ValueError: A number is symbolic, or the heads are no multiple of the groups.
+            ValueError: A number is symbolic, or the heads are not a multiple of the groups.
         """
         numbers = (*list(query.ty.shape)[1:], groups)
         if len(numbers) != 3 or not all(isinstance(n, tirx.IntImm) for n in numbers):

@@ -3,24 +3,16 @@
 Terms are compared top down. Integers and conditions go to the provers; selections are split into
 cases. Reductions are equal if a bijection between their axes maps one guarded domain onto the other
 and the bodies onto each other; it is derived from the equations between the accesses of the bodies.
-What an equality needs beyond bit-equality is recorded:
-
-- ``reassociated``: a floating-point sum or product was regrouped or permuted;
-- ``finite``: ``0 * x = 0`` was used, which holds for finite x;
-- ``ordered``: a floating-point minimum or maximum was regrouped or permuted, which changes nothing
-  if no operand is NaN and there are no zeros of both signs;
-- ``rounded``: the terms were compared in real arithmetic, see `analysis.real`.
+What an equality needs beyond bit-equality is recorded, see `Proof`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import permutations
 
 from ..terms.condition_terms import conj, disj, eq0, ge0, negate, parts
-from ..terms.reduction_terms import identity, split_guard
 from ..terms.scalar import is_const
 from ..terms.show import reason
 from ..terms.term import (
@@ -53,30 +45,12 @@ from .pairing import (
     same_number,
     without_zeros,
 )
+from .proof import Obligation, Proof
 from .prove import prove
+from .reduction_domain import OpenReduction, open_reduction
 
 Facts = tuple[Term, ...]
 ASSOCIATIVE = frozenset({"add", "mul", "min", "max"})
-
-
-@dataclass(frozen=True)
-class Obligation:
-    """One fact on which a proof rests."""
-
-    goal: str
-    engine: str
-    ms: float
-
-
-@dataclass
-class Proof:
-    """The facts on which an equality rests."""
-
-    obligations: list[Obligation] = field(default_factory=list)
-    reassociated: bool = False
-    finite: bool = False
-    ordered: bool = False
-    rounded: bool = False
 
 
 def prove_equal(a: Term, b: Term, facts: Facts = ()) -> Proof:
@@ -87,6 +61,8 @@ def prove_equal(a: Term, b: Term, facts: Facts = ()) -> Proof:
 
 
 class _Prover:
+    """Compares terms top down, and notes in a proof what the equality rests on."""
+
     def __init__(self, proof: Proof) -> None:
         self.proof = proof
         self.failed: dict[tuple[Term, Term, Facts], str] = {}
@@ -105,6 +81,7 @@ class _Prover:
             raise
 
     def compare(self, a: Term, b: Term, facts: Facts) -> None:
+        """Compare a pair by the kind of its terms."""
         if isinstance(a, Int) or isinstance(b, Int):
             if not (is_integral(a) and is_integral(b)):
                 raise Different(f"types {a.dtype} and {b.dtype}")
@@ -133,6 +110,7 @@ class _Prover:
             raise Different(f"{head(a)} and {head(b)}")
 
     def holds(self, goal: Term, facts: Facts) -> bool:
+        """Whether a goal is proved; the proof then rests on it."""
         if goal is TRUE:
             return True
         if goal is FALSE and not facts:
@@ -143,6 +121,7 @@ class _Prover:
         return verdict.proved
 
     def integers(self, a: Int, b: Int, facts: Facts) -> None:
+        """Compare atoms of one kind, else prove it, else compare the two terms that differ."""
         x, y = a.atom, b.atom
         if x is not None and y is not None and not isinstance(x, Var) and not isinstance(y, Var):
             if isinstance(x, (Reduce, Fold, Load)) and type(x) is type(y):
@@ -164,6 +143,7 @@ class _Prover:
         raise Different(f"integers {reason(a)} and {reason(b)}")
 
     def conditions(self, a: Term, b: Term, facts: Facts) -> None:
+        """Compare as an equivalence, else operand by operand."""
         equivalence = conj(_implies(a, b), _implies(b, a))
         if self.holds(equivalence, facts):
             return
@@ -175,6 +155,7 @@ class _Prover:
         raise Different(f"conditions {reason(a)} and {reason(b)}")
 
     def cases(self, a: Term, b: Term, facts: Facts) -> None:
+        """Compare once for each branch of a selection that can be taken."""
         first = a if is_choice(a) else b
         assert isinstance(first, CallTerm)
         condition, *branches = first.args
@@ -186,6 +167,7 @@ class _Prover:
             self.equal(simplify(x, in_case, thorough), simplify(y, in_case, thorough), in_case)
 
     def loads(self, a: Load, b: Load, facts: Facts) -> None:
+        """Compare elements of one tensor by their indices."""
         if a.tensor is not b.tensor:
             raise Different(f"{a.tensor.name} and {b.tensor.name}")
         goal = conj(*(eq0(i - j) for i, j in zip(a.indices, b.indices, strict=True)))
@@ -194,6 +176,7 @@ class _Prover:
                 self.integers(index_a, index_b, facts)
 
     def calls(self, a: CallTerm, b: CallTerm, facts: Facts) -> None:
+        """Compare operations: operands in order, or in any order if they commute."""
         if a.op in ("min", "max") and "float" in a.dtype:
             return self.extremes(a, b, facts)
         if a.op in ASSOCIATIVE:
@@ -229,6 +212,7 @@ class _Prover:
             self.proof.reassociated = True
 
     def all_equal(self, pairs: Sequence[tuple[Term, Term]], facts: Facts) -> None:
+        """Compare several pairs."""
         for x, y in pairs:
             self.equal(x, y, facts)
 
@@ -245,6 +229,7 @@ class _Prover:
         _first_success(attempts, "folds differ")
 
     def steps(self, a: Fold, b: Fold, order: tuple[int, ...], facts: Facts) -> None:
+        """Compare starts and updates of folds, with the states of both as the same unknowns."""
         assert a.axis.extent is not None
         axis = as_int(fresh(a.axis.extent, "q"))
         states = [raw_call(f"{s.op} {axis!r}", (), s.dtype) for s in a.states]
@@ -262,10 +247,11 @@ class _Prover:
     # ------------------------------------------------------------------ reductions
 
     def reductions(self, a: Reduce, b: Reduce, facts: Facts) -> None:
+        """Compare reductions under some pairing of their factors."""
         if a.op != b.op:
             raise Different(f"reductions {a.op} and {b.op}")
         self.equal(a.init, b.init, facts)
-        first, second = self.opened(a), self.opened(b)
+        first, second = open_reduction(a, self.proof), open_reduction(b, self.proof)
         if a.op in ("add", "mul") and a.dtype != "int":
             self.proof.reassociated = True
         attempts = (
@@ -274,40 +260,14 @@ class _Prover:
         )
         _first_success(attempts, "reductions differ")
 
-    def opened(self, reduction: Reduce) -> _Open:
-        """The reduction with fresh axes, its guard and its factors."""
-        names = {v: fresh(v.extent, "q") for v in reduction.axes if v.extent is not None}
-        body = substitute(reduction.body, {v: as_int(n) for v, n in names.items()})
-        unit = identity(reduction.op, reduction.dtype)
-        guard, body = (TRUE, body) if unit is None else split_guard(body, unit)
-        factors = [body]
-        if reduction.op == "add" and "float" in reduction.dtype:
-            extra, factors = self.hoisted(body)
-            guard = conj(guard, *extra)
-        return _Open(tuple(names.values()), guard, factors)
-
-    def hoisted(self, term: Term) -> tuple[list[Term], list[Term]]:
-        """Guards and factors of a product: ``(x if c else 0) * y = x * y if c else 0``."""
-        if is_choice(term) and isinstance(term, CallTerm) and is_const(term.args[2], 0.0):
-            guards, factors = self.hoisted(term.args[1])
-            return [*parts(term.args[0]), *guards], factors
-        if isinstance(term, CallTerm) and term.op == "mul":
-            out: tuple[list[Term], list[Term]] = ([], [])
-            for factor in term.args:
-                guards, factors = self.hoisted(factor)
-                self.proof.finite |= bool(guards)
-                out[0].extend(guards)
-                out[1].extend(factors)
-            return out
-        if isinstance(term, CallTerm) and term.op == "cast" and "float" in term.args[0].dtype:
-            guards, factors = self.hoisted(term.args[0])
-            if len(factors) == 1:
-                return guards, [raw_call("cast", (factors[0],), term.dtype)]
-        return [], [term]
-
     def matched(
-        self, first: _Open, second: _Open, pairs: list[tuple[Term, Term]], facts: Facts
+        self,
+        first: OpenReduction,
+        second: OpenReduction,
+        pairs: list[tuple[Term, Term]],
+        facts: Facts,
     ) -> None:
+        """Compare factors in pairs, under the bijection of the axes that their accesses imply."""
         equations = [e for x, y in pairs for e in accesses(x, y)]
         forth = bijection(second.axes, [(j, i) for i, j in equations], first.axes)
         back = bijection(first.axes, equations, second.axes)
@@ -320,7 +280,12 @@ class _Prover:
             self.equal(x, simplify(substitute(y, forth), guard_facts, thorough), guard_facts)
 
     def onto(
-        self, first: _Open, second: _Open, forth: dict[Var, Int], back: dict[Var, Int], facts: Facts
+        self,
+        first: OpenReduction,
+        second: OpenReduction,
+        forth: dict[Var, Int],
+        back: dict[Var, Int],
+        facts: Facts,
     ) -> None:
         """Prove that ``forth`` maps one guarded domain into the other, and ``back`` inverts it."""
         goals = [substitute(second.guard, forth)]
@@ -332,13 +297,6 @@ class _Prover:
         for goal in goals:
             if not self.holds(goal, guard_facts):
                 raise Different(f"reductions may differ in domain: cannot prove {reason(goal)}")
-
-
-@dataclass(frozen=True)
-class _Open:
-    axes: tuple[Var, ...]
-    guard: Term
-    factors: list[Term]
 
 
 def _first_success(attempts: Iterable[Callable[[], None]], otherwise: str) -> None:

@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import Any
 
 from ..terms.term import CallTerm, Int, Load, Term, Var, as_int
+from ..terms.term.work import spend
 from ..terms.traversal import free
-from ..terms.work import spend
 from .exhaustive import is_counterexample
 from .verdict import Verdict
 from .z3_terms import Encoder, context

@@ -20,10 +20,10 @@ class NotBuilt(Exception):
 
 def constructor(name: str) -> Any:
     """Return the constructor of an operator; raises `NotBuilt` if it has none."""
-    found = constructor_of(name)
-    if found is None:
+    build = constructor_of(name)
+    if build is None:
         raise NotBuilt(f"tvm.relax.op has no constructor for {name}")
-    return found
+    return build
 
 
 def parameters(name: str) -> Mapping[str, inspect.Parameter]:

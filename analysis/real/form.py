@@ -69,6 +69,8 @@ def real(term: Term) -> Term:
 
 
 class _Real:
+    """Rewrites terms to their form in real arithmetic; each subterm once."""
+
     def __init__(self) -> None:
         self.memo: dict[Term, Term] = {}
         self.polys: dict[Term, Poly] = {}

@@ -10,7 +10,7 @@ they read terms for the others, in `_forms` for all folders.
 from __future__ import annotations
 
 from ..registry import Matches, Refuses, recogniser
-from ..registry.registry import modules
+from ..registry.built_in import modules
 from ..registry.registry import registered as recognisers
 
 __all__ = ["Matches", "Refuses", "modules", "recogniser", "recognisers"]

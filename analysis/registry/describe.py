@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from ..support import plugins
-from .registry import Recogniser, identity, left_out, registered
+from .built_in import identity
+from .registry import Recogniser, left_out, registered
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,9 @@ when the generation changes.
 from __future__ import annotations
 
 import contextlib
-import functools
-import pkgutil
-import sys
-import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tvm.ir import Op
@@ -24,6 +18,7 @@ from ..proposal.call_op import NotBuilt, constructor
 from ..support import plugins
 from ..support.warn import warn
 from ..support.wording import did_you_mean
+from .built_in import identity, is_built_in, modules
 
 if TYPE_CHECKING:
     from ..lifting.effects.tensor_expression import TensorExpression
@@ -31,9 +26,6 @@ if TYPE_CHECKING:
     from ..results.op_info import Refusal
 
     Recognise = Callable[[TensorExpression], Sequence[Proposal] | Refusal]
-
-#: Recognisers of this package are imported, and so registered, when they are first needed.
-BUILT_IN = f"{__package__.rpartition('.')[0]}.recognise."
 
 
 class RecogniserWarning(UserWarning):
@@ -200,38 +192,6 @@ def _load(plugin: plugins.Plugin) -> str:
     return why
 
 
-@functools.cache
-def modules() -> tuple[Any, ...]:
-    """Return the modules of the package's own recognisers, in alphabetical order.
-
-    They are discovered like those of other packages: a file in one of their folders is enough.
-    """
-    folder = str(Path(__file__).parents[1] / "recognise")
-    found = pkgutil.walk_packages([folder], BUILT_IN)
-    names = sorted(m.name for m in found if not m.ispkg and "._" not in m.name)
-    return tuple(import_module(name) for name in names)
-
-
-def identity(run: Any) -> tuple[str, str]:
-    """Return the module and qualified name of a function or callable object, without wrappers."""
-    if isinstance(run, functools.partial):
-        return identity(run.func)
-    owner = run if hasattr(run, "__qualname__") else type(run)
-    return str(owner.__module__), str(owner.__qualname__)
-
-
-def _is_built_in(run: Any) -> bool:
-    """Whether a function was defined in a module of this package.
-
-    Decided by the globals of its code: ``functools.wraps`` copies ``__module__``.
-    """
-    if not isinstance(run, types.FunctionType):
-        return False
-    name = str(run.__globals__.get("__name__"))
-    module = sys.modules.get(name)
-    return name.startswith(BUILT_IN) and module is not None and run.__globals__ is vars(module)
-
-
 def _replace(recognisers: dict[str, Recogniser]) -> None:
     """Install a new dictionary, because another thread may be iterating over the old one."""
     global _registered, _exact, _rounded, _externs, _generation
@@ -246,6 +206,7 @@ def _replace(recognisers: dict[str, Recogniser]) -> None:
 def _checked(
     name: str, precedence: int, ops: Any, run: Any, rounded: bool, externs: bool
 ) -> Recogniser:
+    """Return the recogniser. Raises ``TypeError`` or ``ValueError`` for wrong arguments."""
     if not isinstance(name, str) or not name:
         raise TypeError(f"recogniser: expected a name, got {name!r}")
     if not isinstance(precedence, int) or isinstance(precedence, bool):
@@ -254,7 +215,7 @@ def _checked(
         raise TypeError(f"recogniser {name!r}: ops: expected names of operators, got {ops!r}")
     if not callable(run):
         raise TypeError(f"recogniser {name!r}: expected a function, got {type(run).__name__}")
-    built_in = _is_built_in(run)
+    built_in = is_built_in(run)
     if not built_in:
         load_built_in()
         _check_operators(name, ops)
@@ -290,6 +251,7 @@ def _conflict(entry: Recogniser, name: str) -> str:
 
 
 def _check_operators(name: str, ops: Sequence[str]) -> None:
+    """Raises ``ValueError`` if one is not an operator that can be built."""
     for op in ops:
         why = not_an_operator(op)
         if why:

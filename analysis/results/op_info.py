@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
-from ..proofs.equal import Obligation
+from ..proofs.proof import Obligation
 from ..proposal.answer_values import Structural
 from ..proposal.call_op import bind_arguments
 from ..proposal.proposal import Constant

@@ -42,6 +42,8 @@ def solve(unknowns: Sequence[Var], equations: Sequence[tuple[Int, Int]]) -> dict
 
 
 class _State:
+    """The equations that are still to be solved, and the variables that are solved for."""
+
     def __init__(self, unknowns: frozenset[Var], equations: list[Int]) -> None:
         self.unknowns = unknowns
         self.pending = equations

@@ -13,7 +13,7 @@ from .integer import floordiv
 from .order import bounds, nonneg
 from .quotient import is_div
 from .term import FALSE, TRUE, CallTerm, Int, Term, as_int, integer, raw_call, recall, remember
-from .work import spend
+from .term.work import spend
 
 
 def ge0(poly: Int) -> Term:
@@ -108,11 +108,11 @@ def eq0(poly: Int) -> Term:
     lo, hi = bounds(poly)
     if (lo is not None and nonneg(lo - 1)) or (hi is not None and nonneg(-hi - 1)):
         return FALSE
-    g = math.gcd(*(c for m, c in poly.terms if m))
+    divisor = math.gcd(*(c for m, c in poly.terms if m))
     shift = next((c for m, c in poly.terms if not m), 0)
-    if shift % g:
+    if shift % divisor:
         return FALSE
-    poly = floordiv(poly, integer(g))
+    poly = floordiv(poly, integer(divisor))
     lead = max(poly.terms, key=lambda t: (len(t[0]), *(a.uid for a in t[0])))
     if lead[1] < 0:
         poly = -poly

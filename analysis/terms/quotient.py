@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from .term import ZERO, CallTerm, Int, Mono, Term, mul, polynomial
+
+Factor = TypeVar("Factor")
 
 
 def is_div(atom: Term) -> bool:
@@ -30,7 +34,8 @@ def divide(p: Int, d: Int) -> tuple[Int, Int]:
     return quotient, p
 
 
-def remove(mono: Mono, factor: Mono) -> Mono | None:
+def remove(mono: tuple[Factor, ...], factor: tuple[Factor, ...]) -> tuple[Factor, ...] | None:
+    """Return a product without the factors of another; None if it does not have all of them."""
     factors = list(mono)
     for atom in factor:
         if atom not in factors:

@@ -15,7 +15,7 @@ from .condition_terms import conj, disj, eq0, ge0, ite, negate
 from .integer import floordiv
 from .order import nonneg
 from .term import CallTerm, Const, Int, Term, as_int, const, raw_call
-from .work import spend
+from .term.work import spend
 
 #: No index exceeds it, so ``min(n, MAX_INT64)`` is n.
 MAX_INT64 = 2**63 - 1
@@ -124,3 +124,8 @@ def is_const(term: Term, value: float) -> bool:
     if isinstance(term, Int):
         return term.const is not None and term.const == value
     return isinstance(term, Const) and not isinstance(term.value, str) and term.value == value
+
+
+def is_literal(term: Term) -> bool:
+    """Return whether a term is a literal of any type."""
+    return isinstance(term, Const) or (isinstance(term, Int) and term.const is not None)

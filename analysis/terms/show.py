@@ -26,6 +26,8 @@ def reason(term: Term) -> str:
 
 
 class _Writer:
+    """Writes a term as text, up to a number of nodes, with short names for loops."""
+
     def __init__(self, loops: dict[Var, str] | None = None) -> None:
         self.left = NODES
         self.loops = loops

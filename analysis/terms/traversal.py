@@ -26,7 +26,7 @@ from .term import (
     raw_call,
     raw_reduce,
 )
-from .work import spend
+from .term.work import spend
 
 
 def children(term: Term) -> tuple[Term, ...]:

@@ -11,7 +11,8 @@ from ..lifting.effects.tensor_expression import OutputDefinition
 from ..proofs.context import simplify, thorough
 from ..terms.condition_terms import ge0
 from ..terms.order import bounds
-from ..terms.term import ONE, CallTerm, Const, Int, TensorVar, Term, Var, as_int, integer
+from ..terms.scalar import is_literal
+from ..terms.term import ONE, CallTerm, TensorVar, Term, Var, as_int, integer
 from .move import LogicalState, apply_change, crop, guarded_loads
 from .tensor_access import bare
 
@@ -43,7 +44,7 @@ def _output(state: LogicalState, position: int, d: int) -> LogicalState | None:
     while low < high:  # the tail is a literal from `high` on
         middle = (low + high) // 2 if literal is not None else full - 1
         tail = simplify(definition.body, (ge0(definition.axes[d] - middle),), thorough)
-        if _literal(tail) and (literal is None or tail is literal):
+        if is_literal(tail) and (literal is None or tail is literal):
             high, literal = middle, tail
         elif literal is None:
             return None
@@ -54,11 +55,7 @@ def _output(state: LogicalState, position: int, d: int) -> LogicalState | None:
 
 def _chooses_literal(body: Term) -> bool:
     term = bare(body)
-    return isinstance(term, CallTerm) and term.op == "ite" and any(map(_literal, term.args[1:]))
-
-
-def _literal(term: Term) -> bool:
-    return isinstance(term, Const) or (isinstance(term, Int) and term.const is not None)
+    return isinstance(term, CallTerm) and term.op == "ite" and any(map(is_literal, term.args[1:]))
 
 
 def _without_tail(

@@ -72,8 +72,8 @@ def accesses(state: LogicalState) -> Accesses:
             if isinstance(term, Load):
                 result.append(Access(term.tensor.position, term.indices))
             elif isinstance(term, CallTerm) and term.dtype not in INT_DTYPES:
-                kept = conditions if term.op in ("ge0", "eq0") else numbers
-                kept.update(dict.fromkeys(a for a in term.args if isinstance(a, Int)))
+                terms = conditions if term.op in ("ge0", "eq0") else numbers
+                terms.update(dict.fromkeys(a for a in term.args if isinstance(a, Int)))
     return Accesses(
         tuple(dict.fromkeys(result)), tuple(conditions), tuple(numbers), frozenset(outputs)
     )

@@ -68,13 +68,13 @@ def measure(count: int) -> dict[str, Any]:
     import tvm
 
     import opinfo
-    from opinfo.analysis.terms import term
+    from opinfo.analysis.terms.term import interning
 
     funcs = modules(count)
     opinfo.inspect(tvm.IRModule({f"f{k}": f for k, f in enumerate(islice(funcs, WARM_UP))}))
     mod = tvm.IRModule({f"f{k:05}": f for k, f in enumerate(funcs)})
     gc.collect()
-    terms, start = len(term._TABLE), resident()
+    terms, start = len(interning.TABLE), resident()
     reset_peak()
     marks: list[float] = []
     seconds, report = cpu_seconds(
@@ -92,7 +92,7 @@ def measure(count: int) -> dict[str, Any]:
         "last_over_first": (marks[-1] - marks[-1 - tenth]) / (marks[tenth] - marks[0]),
         "peak_growth_mib": (highest - start) / 2**20,
         "kept_kib": kept / 2**10 / count,
-        "terms_left": len(term._TABLE) - terms,
+        "terms_left": len(interning.TABLE) - terms,
     }
 
 

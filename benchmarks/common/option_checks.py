@@ -15,7 +15,7 @@ NEAR = 4
 
 
 def one_of(known: Collection[str]) -> Callable[[str], str]:
-    """Return the type of an option that is a known name; other names are told near ones."""
+    """Return the type of an option that is a known name; an error suggests near names."""
 
     def name(text: str) -> str:
         if text in known:

@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.common.nets import symbolic_models
 from benchmarks.common.resources import percentile, use_threads
 from benchmarks.common.rows import run_worker
-from benchmarks.shapes import symbolic_models
 
 
 def timed(call: Callable[[], Any]) -> float:

@@ -27,8 +27,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.common.nets import symbolic_models
 from benchmarks.common.resources import percentile, resident, use_threads
-from benchmarks.shapes import symbolic_models
 
 #: Requests of a block, and how many of them are of the storm; the others have common sizes.
 BLOCK, STORM = 50, 45

@@ -19,16 +19,8 @@ from typing import Any
 from ...layout.graph.relax_graph import Op
 from ...layout.search.constraints import check
 from ..patterns.failure import Failure, ForeignError, foreign
-from ..patterns.pattern import (
-    Condition,
-    Node,
-    Pattern,
-    PatternStep,
-    Sources,
-    name_of,
-    nothing,
-    unmet,
-)
+from ..patterns.pattern import Condition, Node, Pattern, PatternStep
+from ..patterns.pattern_step import Sources, name_of, nothing, unmet
 from ..patterns.subgraphs import Coarse
 from ..patterns.suggest import Unmet
 from .backend import Backend
@@ -45,6 +37,8 @@ def guarded(backend: Backend, failures: list[Failure]) -> Backend:
 
 
 class _Guard:
+    """Wraps the functions of a backend: an exception becomes a failure and a safe default."""
+
     def __init__(self, backend: Backend, failures: list[Failure]) -> None:
         self.wrapped, self.failures = backend, failures
         self.seen: set[tuple[str, str, str]] = set()

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ...analysis.proposal.proposal import Constant
 from ...analysis.results.op_info import OpInfo
 from ...layout.graph.relax_graph import Op, Value
-from ..patterns.elementwise_groups import Group, Infos, group
+from ..patterns.elementwise_groups import ElementwiseGroup, Infos, group
 from ..patterns.op_names import arguments
 
 Array = npt.NDArray[Any]
@@ -150,10 +150,10 @@ def region(
     return Placed(built, tuple(ops), tuple(builder.values), results)
 
 
-def _groups(ops: Sequence[Op], infos: Infos, names: Collection[str]) -> dict[Op, Group]:
+def _groups(ops: Sequence[Op], infos: Infos, names: Collection[str]) -> dict[Op, ElementwiseGroup]:
     """Groups with these names among some ops, by their last op; groups do not overlap."""
     members = set(ops)
-    out: dict[Op, Group] = {}
+    out: dict[Op, ElementwiseGroup] = {}
     inside: set[Op] = set()
     for op in ops if names else ():
         if op in inside:
@@ -177,6 +177,8 @@ def _plain(value: Any) -> Any:
 
 
 class _Builder:
+    """Collects the calls, inputs and constants of a region."""
+
     def __init__(self, elements: bool) -> None:
         self.elements = elements
         self.calls: list[Call] = []

@@ -179,9 +179,9 @@ class _BackendModel:
     def _nearest(self, load: Workload) -> list[tuple[float, float]]:
         """The weights and logarithmic factors of the nearest samples of the kind."""
         place = _logarithms(load)
-        found = [(_distance(place, at), factor) for at, factor in self.by_kind.get(load.kind, ())
+        factors = [(_distance(place, at), factor) for at, factor in self.by_kind.get(load.kind, ())
                  if len(at) == len(place)]  # fmt: skip
-        return [(1 / (d + 1e-3), f) for d, f in sorted(found)[:NEAREST]]
+        return [(1 / (d + 1e-3), f) for d, f in sorted(factors)[:NEAREST]]
 
 
 def _roofline(samples: Sequence[Sample]) -> Roofline:

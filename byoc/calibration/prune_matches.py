@@ -76,13 +76,13 @@ def _covered(
     match: Match, having: Mapping[Op, Sequence[Match]], single: Mapping[Op, float]
 ) -> bool:
     """Whether a longer match makes this one needless; ``having`` has the matches with each op."""
-    own = set(match.ops)
+    ops = set(match.ops)
     for longer in having[match.ops[0]]:
-        rest = [op for op in longer.ops if op not in own]
-        if (longer.backend != match.backend or not rest or not own.issubset(longer.ops)
+        rest = [op for op in longer.ops if op not in ops]
+        if (longer.backend != match.backend or not rest or not ops.issubset(longer.ops)
                 or longer.cost > match.cost + sum(single[op] for op in rest)):  # fmt: skip
             continue
         rivals = (m for op in rest for m in having[op] if len(m.ops) > 1)
-        if all(not own.isdisjoint(m.ops) for m in rivals):
+        if all(not ops.isdisjoint(m.ops) for m in rivals):
             return True
     return False

@@ -143,7 +143,7 @@ def _conv(call: Call, tensors: Sequence[Tensor]) -> Described:
     data, weight = tensors[:2]
     channels = extent(data.shape[layout.index("C")])
     out_layout = str(attrs.get("out_layout") or "") or layout
-    made = extent(call.result.shape[out_layout.index("C")])
+    produced = extent(call.result.shape[out_layout.index("C")])
     groups = extent(attrs["groups"])
     window = [extent(e) for e, c in zip(weight.shape, str(attrs["kernel_layout"]), strict=True)
               if c not in "IO"]  # fmt: skip
@@ -152,7 +152,7 @@ def _conv(call: Call, tensors: Sequence[Tensor]) -> Described:
     kind = (f"{call.op.removeprefix('relax.nn.')} {'last' if layout.endswith('C') else 'first'} "
             f"{_grouping(groups, channels)} {shape}")  # fmt: skip
     strides = prod(map(extent, _listed(attrs["strides"])))
-    sizes = (prod(pixels[:-1]), pixels[-1], channels // groups, made // groups, groups,
+    sizes = (prod(pixels[:-1]), pixels[-1], channels // groups, produced // groups, groups,
              prod(window), strides)  # fmt: skip
     return kind, sizes, products(call)
 
@@ -217,8 +217,8 @@ def _reduce(call: Call, tensors: Sequence[Tensor]) -> Described:
 def _transpose(call: Call, tensors: Sequence[Tensor]) -> Described:
     out, last = elements(call.result.shape), extent((call.result.shape or (1,))[-1])
     axes = call.attrs.get("axes")
-    kept = axes is not None and int(axes[-1]) % len(axes) == len(axes) - 1
-    return ("copy", (out,), out) if kept else ("transpose", (out, last), out)
+    last_stays = axes is not None and int(axes[-1]) % len(axes) == len(axes) - 1
+    return ("copy", (out,), out) if last_stays else ("transpose", (out, last), out)
 
 
 def _copy(call: Call, tensors: Sequence[Tensor]) -> Described:

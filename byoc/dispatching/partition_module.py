@@ -122,8 +122,8 @@ def _region_costs(
 
 
 def _costed(region: OffloadedRegion, costs: Mapping[str, Estimate]) -> OffloadedRegion:
-    own = costs[region.backend]
-    return replace(region, microseconds=own.microseconds if own.source == MEASURED else None,
+    cost = costs[region.backend]
+    return replace(region, microseconds=cost.microseconds if cost.source == MEASURED else None,
                    costs=tuple(sorted(costs.items())))  # fmt: skip
 
 

@@ -250,6 +250,8 @@ class _Reader:
 
 @relax.expr_functor.mutator
 class _Writer(relax.PyExprMutator):  # type: ignore[misc]
+    """Replaces the last call of each attention by the operator."""
+
     def __init__(self, mod: Any) -> None:
         super().__init__(mod)
         self.replaced: NodeDict[Any] = NodeDict()

@@ -90,6 +90,8 @@ class _Product:
 
 @relax.expr_functor.mutator
 class _Fuser(relax.PyExprMutator):  # type: ignore[misc]
+    """Merges the products of each dataflow block."""
+
     def __init__(self, mod: Any) -> None:
         super().__init__(mod)
         self.mod, self.count = mod, 0

@@ -144,10 +144,12 @@ def _recovered(func: Any, proofs: FuncProofs) -> Recovered:
     """What a PrimFunc computes; computed sizes are variables meanwhile."""
     named = with_named_sizes(func)
     if named is not None:
-        found = proofs.analyse(named[0]).of(named[0])
-        if isinstance(found.info, OpInfo):
-            attrs = {name: _with_sizes(value, named[1]) for name, value in found.info.attrs.items()}
-            return replace(found, info=replace(found.info, attrs=attrs))
+        answer = proofs.analyse(named[0]).of(named[0])
+        if isinstance(answer.info, OpInfo):
+            attrs = {
+                name: _with_sizes(value, named[1]) for name, value in answer.info.attrs.items()
+            }
+            return replace(answer, info=replace(answer.info, attrs=attrs))
     return proofs.analyse(func).of(func)
 
 

@@ -77,7 +77,7 @@ def _variables(size: SymbolicExtent) -> list[Any]:
 
 
 def computed(extent: Extent) -> Iterator[SymbolicExtent]:
-    """The factors of an extent that are no variables: sums, and symbols that are quotients."""
+    """The factors of an extent that are not variables: sums, and symbols that are quotients."""
     if isinstance(extent, int):
         return
     common = [s for s in extent.terms[0][0] if all(s in m for m, _ in extent.terms)]

@@ -9,7 +9,9 @@ from ...analysis.results.op_info import LayoutNormalised, OpInfo, Refusal
 from ...layout.graph.relax_graph import Op, Value
 from ..backend.backend import Backend
 from ..patterns.elementwise_groups import Infos
-from ..patterns.pattern import MatchState, Pattern, follower, listed, node
+from ..patterns.pattern import MatchState, Pattern
+from ..patterns.pattern_node import follower, node
+from ..patterns.pattern_step import listed
 from ..patterns.suggest import Unmet, duplicate, force, swap
 
 NOT_CHOSEN = "it matches, but another choice was forced or costs less"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ...layout.graph.relax_graph import Op
 from ..backend.match import Match
 from ..patterns.elementwise_groups import Infos
-from ..patterns.pattern import follower
+from ..patterns.pattern_node import follower
 
 Ops = tuple[Op, ...]
 #: Kinds of operators that TVM fuses into their producer.

@@ -99,8 +99,8 @@ class Costing:
         """Candidates of backends, first those that cost the most in the model, then TVM's."""
         costs: defaultdict[Key, float] = defaultdict(float)
         for match in matches:
-            found = self.candidates.by_ops[match.backend, match.ops]
-            for candidate in [] if isinstance(found, Excluded) else found:
+            candidates = self.candidates.by_ops[match.backend, match.ops]
+            for candidate in [] if isinstance(candidates, Excluded) else candidates:
                 costs[candidate.key] += match.cost
 
         def order(candidate: Candidate) -> tuple[bool, float, int]:

@@ -80,6 +80,8 @@ def joined(subjects: Sequence[Subject]) -> Any:
 
 
 class _Function:
+    """Emits the ops of a subject as a function over parameters p0, p1, ..."""
+
     def __init__(self, builder: Any, item: Subject, number: int) -> None:
         self.builder, self.subject, self.number = builder, item, number
         self.params = [relax.Var(f"p{k}", b.type) for k, b in enumerate(item.buffers)]

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...analysis.proposal.proposal import Constant
-from .pattern import Condition, Node, listed
+from .pattern import Condition, Node
+from .pattern_step import listed
 from .suggest import Unmet, cast
 
 

@@ -27,7 +27,7 @@ LONGEST = 10
 
 
 @dataclass(frozen=True)
-class Group:
+class ElementwiseGroup:
     """Several operators merged into one; the last of ``ops`` produces its result."""
 
     ops: tuple[Op, ...]
@@ -41,7 +41,7 @@ class Group:
         return Op(last.name, last.func, last.call, (self.argument,), last.outputs, last.origin)
 
 
-def group(value: Value, infos: Infos) -> Group | None:
+def group(value: Value, infos: Infos) -> ElementwiseGroup | None:
     """The function that several readers of a value compute together; None if it is unknown."""
     program = value.of or value
     if program.pinned is not None or len(program.uses) < 2:
@@ -59,7 +59,7 @@ def group(value: Value, infos: Infos) -> Group | None:
         whole = value.only_in(inside) and op.outputs[0].dtype == value.dtype
         function = unary.named(result) if whole else None
         if function is not None and all(o.outputs[0].only_in(inside) for o in ops[:-1]):
-            return Group(tuple(ops), value, _info(*function, infos[op].info))
+            return ElementwiseGroup(tuple(ops), value, _info(*function, infos[op].info))
     return None
 
 

@@ -18,7 +18,9 @@ from dataclasses import dataclass
 from ...layout.graph.relax_graph import Op
 from .dependences import Dependences, Set, bits
 from .elementwise_groups import Infos
-from .pattern import Node, PatternStep, listed, node
+from .pattern import Node, PatternStep
+from .pattern_node import node
+from .pattern_step import listed
 from .suggest import Unmet
 
 #: The number of sets examined; beyond it, only one of the two cases is tried.

@@ -14,20 +14,22 @@ from typing import Any, TypeAlias
 import tvm_ffi
 from tvm import tirx
 
+from ...analysis.terms.quotient import remove
+
 
 @dataclass(frozen=True, eq=False)
-class Symbol:
+class ExtentSymbol:
     """A variable, or an expression that is not a polynomial; equal ones are one symbol."""
 
     expr: Any
     key: tuple[int, str]
 
     @staticmethod
-    def of(expr: Any) -> Symbol:
-        return Symbol(expr, (int(tvm_ffi.structural_hash(expr)), str(expr)))
+    def of(expr: Any) -> ExtentSymbol:
+        return ExtentSymbol(expr, (int(tvm_ffi.structural_hash(expr)), str(expr)))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Symbol) and bool(
+        return isinstance(other, ExtentSymbol) and bool(
             self.expr.same_as(other.expr) or tvm_ffi.structural_equal(self.expr, other.expr)
         )
 
@@ -35,7 +37,7 @@ class Symbol:
         return hash(self.key)
 
 
-Monomial: TypeAlias = tuple[Symbol, ...]
+Monomial: TypeAlias = tuple[ExtentSymbol, ...]
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def extent_of(expr: Any) -> Extent:
         return extent_of(expr.a) + -1 * extent_of(expr.b)
     if isinstance(expr, tirx.Cast):
         return extent_of(expr.value)
-    return SymbolicExtent((((Symbol.of(expr),), 1),))
+    return SymbolicExtent((((ExtentSymbol.of(expr),), 1),))
 
 
 def expression(extent: SymbolicExtent) -> Any:
@@ -109,7 +111,7 @@ def quotient(extent: Extent, divisor: Extent) -> Extent | None:
     lead, factor = _leading(divisor)
     while extent != 0:
         monomial, coefficient = _leading(extent)
-        rest = _without(monomial, lead)
+        rest = remove(monomial, lead)
         if rest is None or coefficient % factor:
             return None
         part = _polynomial({rest: coefficient // factor})
@@ -170,12 +172,3 @@ def _polynomial(terms: dict[Monomial, int]) -> Extent:
 
 def _leading(extent: Extent) -> tuple[Monomial, int]:
     return _terms(extent)[-1]
-
-
-def _without(monomial: Monomial, factor: Monomial) -> Monomial | None:
-    rest = list(monomial)
-    for symbol in factor:
-        if symbol not in rest:
-            return None
-        rest.remove(symbol)
-    return tuple(rest)

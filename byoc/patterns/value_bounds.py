@@ -89,16 +89,16 @@ def _unrounded(value: Value, infos: Infos, depth: int, known: _Known) -> Bounds 
         return _clipped(info)
     if info.name not in _FOLLOWED:
         return None
-    given = _arguments(op, info, infos, depth, known)
+    bounds = _arguments(op, info, infos, depth, known)
     if info.name in _MOVES:
-        return given[0]
+        return bounds[0]
     if info.name == "relax.where":
-        return _union(given[1:]) if len(given) == 3 else None
+        return _union(bounds[1:]) if len(bounds) == 3 else None
     if info.name == "relax.concat":
-        return _union(given)
-    if len(given) != 2 or (info.name not in _TWO and "int" not in value.dtype):
+        return _union(bounds)
+    if len(bounds) != 2 or (info.name not in _TWO and "int" not in value.dtype):
         return None
-    first, second = given
+    first, second = bounds
     if info.name == "relax.floor_mod":
         return None if second is None or second[0] < 1 else (0.0, second[1] - 1)
     if first is None or second is None:
@@ -142,10 +142,10 @@ def _arguments(
 
 
 def _union(parts: Sequence[Bounds | None]) -> Bounds | None:
-    found = [p for p in parts if p is not None]
-    if not parts or len(found) < len(parts):
+    known = [p for p in parts if p is not None]
+    if not parts or len(known) < len(parts):
         return None
-    return min(low for low, _ in found), max(high for _, high in found)
+    return min(low for low, _ in known), max(high for _, high in known)
 
 
 #: Bounds of constants, which many patterns ask for.

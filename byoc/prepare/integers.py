@@ -31,6 +31,8 @@ Scales = tuple[Any, ...]
 
 @relax.expr_functor.mutator
 class Integers(relax.PyExprMutator):  # type: ignore[misc]
+    """Moves operators before dequantize, and collects the scales that become parameters."""
+
     def function(self, func: Any) -> tuple[Any, Scales]:
         """The function with scales as additional parameters, and their values."""
         self.parameters: list[Any] = []

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import tvm_ffi
 from tvm import relax
 
 from ...analysis.lifting.tir.node import NodeDict
 from ...analysis.support.tvm_compat import GenericConst, array_of
+from .mutation.bindings import variables_read
 from .mutation.mutate import named, with_attrs
 
 #: Products are merged if the weights have this many times as many rows and columns as all of them
@@ -92,7 +92,7 @@ class _Block:
     def _products(self) -> Iterator[_Product]:
         readers: NodeDict[list[Any]] = NodeDict()
         for binding in self.bindings:
-            for var in _reads(binding.value):
+            for var in variables_read(binding.value):
                 readers[var] = [*(readers.get(var) or []), binding]
         for binding in self.bindings:
             call = binding.value
@@ -112,8 +112,8 @@ class _Block:
             depends[product.result.var] = True
         for binding in self.bindings:
             if not depends.get(binding.var):
-                depends[binding.var] = any(depends.get(v) for v in _reads(binding.value))
-        return not any(depends.get(v) for p in group for v in _reads(p.call))
+                depends[binding.var] = any(depends.get(v) for v in variables_read(binding.value))
+        return not any(depends.get(v) for p in group for v in variables_read(p.call))
 
     def _merge(self, group: Sequence[_Product]) -> None:
         first, made = group[0], []
@@ -166,7 +166,7 @@ def _ordered(bindings: Sequence[Any]) -> list[Any]:
         stack = [binding]
         while stack:
             top = stack[-1]
-            needed = [of[v] for v in _reads(top.value) if v in of and v not in done]
+            needed = [of[v] for v in variables_read(top.value) if v in of and v not in done]
             if needed:
                 stack.extend(needed)
                 continue
@@ -175,13 +175,6 @@ def _ordered(bindings: Sequence[Any]) -> list[Any]:
                 done[top.var] = True
                 out.append(top)
     return out
-
-
-def _reads(expr: Any) -> Iterable[Any]:
-    """The variables that an expression reads."""
-    found: NodeDict[Any] = NodeDict()
-    tvm_ffi.structural_walk(expr, (relax.Var, lambda var: found.__setitem__(var, var)))
-    return [var for var, _ in found.items()]
 
 
 def _is_matrix(expr: Any) -> bool:

@@ -20,6 +20,7 @@ from tvm import relax
 
 from ...analysis.lifting.tir.node import NodeDict
 from ...analysis.support.tvm_compat import GenericConst, array_of
+from .mutation.bindings import variables_read
 from .mutation.mutate import named, with_attrs
 
 _VIEWS = ("relax.reshape", "relax.permute_dims")
@@ -62,6 +63,8 @@ class _Projection:
 
 
 class _Block:
+    """The bindings of a dataflow block, of which projections of one tensor are merged."""
+
     def __init__(self, builder: Any, block: Any) -> None:
         self.builder, self.block = builder, block
         self.bindings: list[Any] = list(block.bindings)
@@ -69,19 +72,19 @@ class _Block:
         self.readers: NodeDict[list[Any]] = NodeDict()
         for binding in self.bindings:
             self.of[binding.var] = binding
-            for var in _reads(binding.value):
+            for var in variables_read(binding.value):
                 self.readers[var] = [*(self.readers.get(var) or []), binding]
 
     def merged(self) -> Any:
         if not all(isinstance(b, relax.VarBinding) for b in self.bindings):
             return self.block  # a match_cast defines symbols in an order of its own
         groups: list[list[_Projection]] = []
-        for one in self._projections():
-            alike = (g for g in groups if self._alike(g[0], one))
+        for projection in self._projections():
+            alike = (g for g in groups if self._alike(g[0], projection))
             if (group := next(alike, None)) is None:
-                groups.append([one])
+                groups.append([projection])
             else:
-                group.append(one)
+                group.append(projection)
         several = [g for g in groups if len(g) > 1]
         if not several:
             return self.block
@@ -125,13 +128,13 @@ class _Block:
             return False
         return a.bias is None or str(a.bias.ty.dtype) == str(b.bias.ty.dtype)
 
-    def _same(self, one: Any, other: Any) -> bool:
+    def _same(self, expr: Any, other: Any) -> bool:
         """Whether two variables are one, or reshapes of one to the same shape."""
-        if one.same_as(other):
+        if expr.same_as(other):
             return True
         first: Any
         second: Any
-        first, second = (self.of[v].value if v in self.of else None for v in (one, other))
+        first, second = (self.of[v].value if v in self.of else None for v in (expr, other))
         return (named(first, "relax.reshape") and named(second, "relax.reshape")
                 and first.args[0].same_as(second.args[0])
                 and bool(tvm_ffi.structural_equal(first.args[1], second.args[1])))  # fmt: skip
@@ -153,10 +156,10 @@ class _Block:
         if first.cast:
             whole = bind(relax.op.astype(whole, first.cast))
         begin, axis = 0, whole.ty.ndim - 1
-        for one in group:
-            end = begin + one.columns
+        for projection in group:
+            end = begin + projection.columns
             part = self.builder.normalize(relax.op.strided_slice(whole, [axis], [begin], [end]))
-            replaced[one.result.var] = relax.VarBinding(one.result.var, part)
+            replaced[projection.result.var] = relax.VarBinding(projection.result.var, part)
             begin = end
         return made
 
@@ -164,13 +167,6 @@ class _Block:
 def _joined(constants: Sequence[Any], axis: int) -> Any:
     arrays = [array_of(c).numpy() for c in constants]
     return relax.const(np.concatenate(arrays, axis), str(constants[0].ty.dtype))
-
-
-def _reads(expr: Any) -> list[Any]:
-    """The variables that an expression reads."""
-    found: NodeDict[Any] = NodeDict()
-    tvm_ffi.structural_walk(expr, (relax.Var, lambda var: found.__setitem__(var, var)))
-    return [var for var, _ in found.items()]
 
 
 def _row(expr: Any, product: Any) -> Any:

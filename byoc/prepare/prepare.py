@@ -38,6 +38,7 @@ from .gpu.patch_products import patch_products
 from .gpu.row_versions import row_versions
 from .merge_products import merge_products
 from .merge_projections import merge_projections
+from .mutation.bindings import bound_value
 from .mutation.mutate import mutated, named
 from .qdq import (
     ReadScales,
@@ -176,6 +177,8 @@ _STACKED = {"relax.sum": relax.op.add, "relax.max": relax.op.maximum,
 
 @relax.expr_functor.mutator
 class _Inference(relax.PyExprMutator):  # type: ignore[misc]
+    """Replaces operators by their inference forms."""
+
     def visit_call_(self, call: Any) -> Any:
         call = super().visit_call_(call)
         if named(call, "relax.nn.batch_norm"):
@@ -196,7 +199,7 @@ class _Inference(relax.PyExprMutator):  # type: ignore[misc]
 
     def unspread(self, call: Any) -> Any:
         """A product whose second operand is not spread over the axes of batches."""
-        spread = self.bound(call.args[1])
+        spread = bound_value(self, call.args[1])
         if not named(spread, "relax.broadcast_to"):
             return call
         weight = spread.args[0]
@@ -220,21 +223,17 @@ class _Inference(relax.PyExprMutator):  # type: ignore[misc]
 
     def combined(self, call: Any, combine: Any) -> Any:
         """A reduction over stacked tensors as operators of two."""
-        stacked = self.bound(call.args[0])
+        stacked = bound_value(self, call.args[0])
         if call.attrs.keepdims or not named(stacked, "relax.stack"):
             return call
         axes, axis = call.attrs.axis, stacked.attrs.axis
-        parts = self.bound(stacked.args[0])
+        parts = bound_value(self, stacked.args[0])
         if axes is None or [int(a) for a in axes] != [int(axis)] or not hasattr(parts, "fields"):
             return call
         total = parts.fields[0]
         for param in parts.fields[1:]:
             total = self.builder_.emit(combine(total, param))
         return total
-
-    def bound(self, expr: Any) -> Any:
-        bound = self.lookup_binding(expr) if isinstance(expr, relax.Var) else None
-        return expr if bound is None else bound
 
 
 def _selected(call: Any) -> Any:

@@ -22,16 +22,26 @@ import tvm_ffi
 from tvm import relax
 
 from ...analysis.composites.grouped import DEQUANTIZE as GROUPED
-from ...analysis.composites.products import TRANSPOSED_MATMUL
-from ...analysis.lifting.tir.node import NodeDict, items
+from ...analysis.lifting.tir.node import NodeDict
 from ...analysis.support.warn import warn
-from ...layout.graph.relax_graph import Op, Value
+from ...layout.graph.relax_graph import Op
 from ..backend.backend import Backend
 from ..backend.catalog import unusable
 from ..matching.lowered import Lowered, read
-from ..patterns.pattern import Pattern, node, nothing
+from ..patterns.pattern import Pattern
+from ..patterns.pattern_node import node
+from ..patterns.pattern_step import nothing
 from ..patterns.subgraphs import Coarse
-from .integers import DEQUANTIZE, SMALL, Integers, Scales
+from .dequantize_uses import (
+    has_small_integers,
+    is_exact,
+    is_gathered,
+    is_named,
+    scale_axis,
+    unmoved,
+)
+from .integers import DEQUANTIZE, Integers, Scales
+from .merge_dequantize import MergeDequantize
 from .mutation.mutate import mutated, named, with_attrs
 
 
@@ -134,13 +144,13 @@ def bind_scales(
         name, count = str(gvar.name_hint), len(scales.get(str(gvar.name_hint), ()))
         hidden = [graph.of[p] for p in mod[gvar].params[len(mod[gvar].params) - count :]]
         pairs = zip(graph.ops, bound.functions[gvar].ops, strict=True)
-        used = {v for op, same in pairs if same in matched or _gathered(bound, same)
+        used = {v for op, same in pairs if same in matched or is_gathered(bound, same)
                 for v in op.inputs}  # fmt: skip
         loose[name] = tuple(None if v in used else s
                             for v, s in zip(hidden, scales.get(name, ()), strict=True))  # fmt: skip
     kept = {n: tuple(s for s, free in zip(scales[n], loose[n], strict=True) if free is None)
             for n in scales}  # fmt: skip
-    merged = _Merge(mod, parameters, bound, matched)
+    merged = MergeDequantize(mod, parameters, bound, matched)
     return _bind(fold(_bind(mutated(mod, merged), loose)), kept)
 
 
@@ -161,70 +171,20 @@ def _stored(lowered: Lowered, subgraphs: Sequence[Coarse]) -> set[Op]:
     pure = [g for g in lowered.functions.values() if not g.mutates]
     ops = [op for g in pure for op in g.ops] if subgraphs else []
     return {op for op in ops
-            if _named(lowered, op, DEQUANTIZE) and (data := op.values[0]) is not None
+            if is_named(lowered, op, DEQUANTIZE) and (data := op.values[0]) is not None
             and (data.constant or data.weight) and op.outputs[0].pinned is None
             and all(map(taken, (op, *op.outputs[0].uses)))
-            and _is_exact(lowered, op.outputs[0], _axis(lowered, op))}  # fmt: skip
-
-
-#: The axis of the scales of a dequantize: none if it has one scale, `ANY` if it is not known.
-ANY = -1
-
-
-def _axis(lowered: Lowered, op: Op) -> int | None:
-    scales = op.values[1]
-    if scales is None or all(e == 1 for e in scales.shape):
-        return None
-    info = lowered.infos[op].operator
-    rank = len(op.outputs[0].shape)
-    axis = None if info is None else info.attrs.get("axis")
-    return int(axis) % rank if isinstance(axis, int) and rank else ANY
-
-
-def _is_exact(lowered: Lowered, value: Value, axis: int | None) -> bool:
-    """Whether runtimes compute with a dequantised constant as with its real numbers.
-
-    In a product with a tensor that is not quantised, ONNX Runtime rounds the tensor to 8 bits; with
-    scales along the axis that is summed, OpenVINO takes the first scale for all.
-    """
-    for op in value.uses:
-        if _named(lowered, op, "relax.matmul", TRANSPOSED_MATMUL):
-            place = next(k for k, v in enumerate(op.values) if v is value)
-            other = op.values[1 - place]
-            if other is None or other.producer is None:
-                return False
-            if not _named(lowered, _source(lowered, other.producer), DEQUANTIZE):
-                return False
-            summed = len(value.shape) - (2 if place else 1)
-            plain = _named(lowered, op, "relax.matmul")
-            if axis is not None and (axis in (ANY, summed) or not plain):
-                return False
-        elif _named(lowered, op, "relax.permute_dims", "relax.reshape", "relax.astype"):
-            if not _is_exact(lowered, op.outputs[0], _moved(lowered, op, axis)):
-                return False
-    return True
-
-
-def _moved(lowered: Lowered, op: Op, axis: int | None) -> int | None:
-    """The axis of scales after a move."""
-    if axis is None or _named(lowered, op, "relax.astype"):
-        return axis
-    info = lowered.infos[op].operator
-    axes = info.attrs.get("axes") if info is not None else None
-    if not _named(lowered, op, "relax.permute_dims") or axis == ANY:
-        return ANY
-    order = range(len(op.outputs[0].shape))[::-1] if axes is None else [int(a) for a in axes]
-    return list(order).index(axis)
+            and is_exact(lowered, op.outputs[0], scale_axis(lowered, op))}  # fmt: skip
 
 
 def _warn(lowered: Lowered, patterns: Sequence[Pattern], matched: set[Op]) -> None:
     """Warn of operators with quantised weights that run in floating point, and say why."""
     whys: Counter[str] = Counter()
     for op in lowered.ops:
-        constants = [_source(lowered, v.producer) for v in op.inputs
+        constants = [unmoved(lowered, v.producer) for v in op.inputs
                      if v is not None and v.weight and v.producer]  # fmt: skip
-        moves = _source(lowered, op) is not op
-        if op in matched or moves or not any(_small(lowered, w) for w in constants):
+        moves = unmoved(lowered, op) is not op
+        if op in matched or moves or not any(has_small_integers(lowered, w) for w in constants):
             continue
         anchor = node(op, lowered.infos)
         steps = [p.steps[0] for p in patterns if anchor and anchor.info.name in p.steps[0].names]
@@ -234,38 +194,6 @@ def _warn(lowered: Lowered, patterns: Sequence[Pattern], matched: set[Op]) -> No
     for why, count in whys.items():
         subject = "1 quantised operator is" if count == 1 else f"{count} quantised operators are"
         warn(f"{subject} computed in floating point: {why}")
-
-
-def _source(lowered: Lowered, op: Op) -> Op:
-    """The op before casts and moves of its result."""
-    while _named(lowered, op, "relax.astype", "relax.permute_dims", "relax.reshape"):
-        value = op.values[0]
-        if value is None or value.producer is None:
-            break
-        op = value.producer
-    return op
-
-
-def _small(lowered: Lowered, op: Op) -> bool:
-    """Whether an op dequantizes integers of 8 bits or less."""
-    value = op.values[0]
-    small = value is not None and value.dtype in SMALL
-    return _named(lowered, op, GROUPED) or (small and _named(lowered, op, DEQUANTIZE))
-
-
-def _gathered(lowered: Lowered, op: Op) -> bool:
-    """Whether only gathers read what an op dequantizes by group, so that few rows are computed."""
-    if not _named(lowered, op, GROUPED) or len(op.outputs) != 1 or op.outputs[0].pinned is not None:
-        return False
-    (value,) = op.outputs
-    return bool(value.uses) and all(
-        _named(lowered, u, "relax.take") and u.values[0] is value for u in value.uses
-    )
-
-
-def _named(lowered: Lowered, op: Op, *names: str) -> bool:
-    info = lowered.infos[op].operator
-    return info is not None and info.name in (names or (DEQUANTIZE, GROUPED))
 
 
 def _bind(mod: Any, scales: Mapping[str, Scales]) -> Any:
@@ -278,42 +206,3 @@ def _bind(mod: Any, scales: Mapping[str, Scales]) -> Any:
             bindings = {p: s for p, s in zip(last, values, strict=True) if s is not None}
             out.update_func(gvar, func.bind_params(bindings))
     return out
-
-
-@relax.expr_functor.mutator
-class _Merge(relax.PyExprMutator):  # type: ignore[misc]
-    """Merge the copies of a dequantize that no pattern takes."""
-
-    def __init__(self, mod: Any, graphs: Lowered, same: Lowered, matched: set[Op]) -> None:
-        super().__init__(mod)
-        self.free: NodeDict[bool] = NodeDict()
-        self.seen: NodeDict[list[tuple[Any, Any]]] = NodeDict()
-        for gvar, graph in graphs.functions.items():
-            pairs = dict(zip(graph.ops, same.functions[gvar].ops, strict=True))
-            for op, twin in pairs.items():
-                if (
-                    _named(same, twin)
-                    and twin not in matched
-                    and op.outputs
-                    and op.outputs[0].expr is not None
-                ):
-                    self.free[op.outputs[0].expr] = True
-
-    def visit_dataflow_block_(self, block: Any) -> Any:
-        self.seen = NodeDict()
-        return super().visit_dataflow_block_(block)
-
-    def visit_var_binding_(self, binding: Any) -> None:
-        if binding.var not in self.free or not isinstance(binding.var, relax.DataflowVar):
-            super().visit_var_binding_(binding)
-            return
-        fields = items(binding.value.args[1].fields)
-        first = next((e for e in fields if isinstance(e, relax.Var)), None)
-        before = self.seen[first] if first in self.seen else []
-        for call, var in before:
-            if tvm_ffi.structural_equal(call, binding.value, map_free_vars=False):
-                self.set_var_remap(binding.var, self.visit_expr(var))
-                return
-        super().visit_var_binding_(binding)
-        if first is not None:
-            self.seen[first] = [*before, (binding.value, binding.var)]

@@ -146,6 +146,8 @@ class Requirements:
 
 @relax.expr_functor.mutator
 class _Raiser(relax.PyExprMutator):  # type: ignore[misc]
+    """Replaces calls that meet the requirements by their operators."""
+
     def __init__(self, mod: Any, requirements: Requirements) -> None:
         super().__init__(mod)
         self.mod = mod

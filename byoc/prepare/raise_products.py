@@ -70,6 +70,8 @@ def may_dequantise(mod: Any) -> bool:
 
 @relax.expr_functor.mutator
 class _Raiser(relax.PyExprMutator):  # type: ignore[misc]
+    """Replaces calls by products with permuted operands and what surrounds them."""
+
     def __init__(self, mod: Any) -> None:
         super().__init__(mod)
         self.mod, self.count = mod, 0

@@ -30,6 +30,8 @@ def sink_reshapes(mod: Any) -> Any:
 
 @relax.expr_functor.mutator
 class _Sink(relax.PyExprMutator):  # type: ignore[misc]
+    """Moves reshapes below elementwise operators."""
+
     def visit_call_(self, call: Any) -> Any:
         call = super().visit_call_(call)
         if _name(call) == "relax.reshape":

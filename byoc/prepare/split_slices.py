@@ -38,6 +38,8 @@ def split_slices(mod: Any) -> Any:
 
 @relax.expr_functor.mutator
 class _Slices(relax.PyExprMutator):  # type: ignore[misc]
+    """Replaces the parts of a split by slices."""
+
     def visit_tuple_getitem_(self, item: Any) -> Any:
         item = super().visit_tuple_getitem_(item)
         call = item.tuple_value
@@ -65,6 +67,8 @@ def _is_move(expr: Any) -> bool:
 
 @relax.expr_functor.mutator
 class _Own(relax.PyExprMutator):  # type: ignore[misc]
+    """Gives each slice of a moved tensor a move of its own."""
+
     def __init__(self, mod: Any) -> None:
         super().__init__(mod)
         self.moves: NodeDict[int] = NodeDict()  # by variable: its readers that move it

@@ -19,6 +19,7 @@ import tvm_ffi
 from tvm import relax
 
 from .constants.constant_values import Array, ConstantValues
+from .mutation.bindings import final_value
 from .mutation.mutate import mutated, named
 
 #: Operators that only move elements.
@@ -35,6 +36,8 @@ def drop_softmax_guards(mod: Any) -> Any:
 
 @relax.expr_functor.mutator
 class _Unguarded(relax.PyExprMutator):  # type: ignore[misc]
+    """Replaces guarded softmaxes where no row is masked as a whole."""
+
     def __init__(self, mod: Any) -> None:
         super().__init__(mod)
         self.values = ConstantValues(self.lookup_binding)
@@ -43,7 +46,7 @@ class _Unguarded(relax.PyExprMutator):  # type: ignore[misc]
         call = super().visit_call_(call)
         if not named(call, "relax.where"):
             return call
-        softmax = self.bound(call.args[2])
+        softmax = final_value(self, call.args[2])
         if not named(softmax, "relax.nn.softmax") or not self.zero(call.args[1]):
             return call
         scores, axis = softmax.args[0], int(softmax.attrs.axis) % softmax.ty.ndim
@@ -72,10 +75,10 @@ class _Unguarded(relax.PyExprMutator):  # type: ignore[misc]
 
     def boolean(self, expr: Any) -> tuple[Any, bool]:
         """What a value of truth is cast and negated from, and whether it is negated."""
-        negated, call = False, self.bound(expr)
+        negated, call = False, final_value(self, expr)
         while named(call, "relax.astype") or named(call, "relax.logical_not"):
             negated ^= named(call, "relax.logical_not")
-            call = self.bound(call.args[0])
+            call = final_value(self, call.args[0])
         return call, negated
 
     def has_open_rows(self, scores: Any, axis: int) -> bool:
@@ -94,7 +97,7 @@ class _Unguarded(relax.PyExprMutator):  # type: ignore[misc]
 
         Constants that are added last go to ``terms``; others must be finite.
         """
-        call = self.bound(expr)
+        call = final_value(self, expr)
         if named(call, "relax.matmul"):
             return True
         op = str(getattr(getattr(call, "op", None), "name", ""))
@@ -124,10 +127,5 @@ class _Unguarded(relax.PyExprMutator):  # type: ignore[misc]
 
     def constant(self, expr: Any) -> Array | None:
         """The elements of what depends on constants only, or the number that fills a tensor."""
-        value = self.bound(expr)
+        value = final_value(self, expr)
         return self.values(value.args[1] if named(value, "relax.full_like") else expr)
-
-    def bound(self, expr: Any) -> Any:
-        """What a variable is bound to, in the end."""
-        value = self.lookup_binding(expr) if isinstance(expr, relax.Var) else None
-        return expr if value is None else self.bound(value)

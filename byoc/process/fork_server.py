@@ -25,6 +25,8 @@ from .without_torch import is_own, leave_out_torch
 
 
 class ForkServer:
+    """Obeys commands on its standard input: fork a job, kill one; reports those that end."""
+
     def __init__(self) -> None:
         self.answers = os.dup(1)
         nowhere = os.open(os.devnull, os.O_RDWR)
@@ -37,6 +39,7 @@ class ForkServer:
         signal.set_wakeup_fd(wake)
 
     def loop(self) -> None:
+        """Obey commands until the input ends, then kill what still runs."""
         buffer = b""
         while True:
             readable, _, _ = select.select([0, self.ended], [], [])
@@ -54,6 +57,7 @@ class ForkServer:
             self.kill(pid)
 
     def obey(self, order: Mapping[str, Any]) -> None:
+        """Fork a job, or kill the one with a number."""
         if "kill" in order:
             for pid, number in list(self.running.items()):
                 if number == order["kill"]:
@@ -67,6 +71,7 @@ class ForkServer:
         self.running[pid] = order["start"]
 
     def kill(self, pid: int) -> None:
+        """Kill a job and its descendants."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
 

@@ -220,7 +220,8 @@ shutil.rmtree(work)
 # %% [markdown]
 # ## Next steps
 #
-# - [Symbolic shapes](../guides/symbolic-shapes.md): all strategies, padding, tuning, the cache.
+# - [Symbolic shapes](../guides/symbolic-shapes.md): all strategies, and padding.
+# - [Sessions](../guides/sessions.md): the cache of kernels, and tuning.
 # - On the command line: `opinfo compile classifier.onnx -o classifier.so --shapes aot --dim
 #   n=1:512 --likely n=1,8`.
 # - [Compile a model and call it from C++](03_deploy.md) loads such a library too.

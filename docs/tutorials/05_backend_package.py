@@ -200,6 +200,7 @@ assert not failing.dispatched.taken and failing.dispatched.failed
 # ## Next steps
 #
 # - [Plug-ins](../guides/plug-ins.md): entry points in detail, recognisers, trust.
-# - [Add a backend](../guides/add-a-backend.md): conditions, costs, constants, and subgraphs for
-#   devices with their own memory.
+# - [Add a backend](../guides/add-a-backend.md): conditions and constants.
+# - [Backends: layouts, costs, subgraphs](../guides/backend-options.md), for devices with their own
+#   memory.
 # - On the command line: `opinfo compile model.onnx -o model.so --backend tiny_npu,tvm --explain`.

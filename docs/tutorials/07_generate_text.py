@@ -188,7 +188,8 @@ shutil.rmtree(work)
 # %% [markdown]
 # ## Next steps
 #
-# - [Symbolic shapes](../guides/symbolic-shapes.md#caches): caches, several functions, strategies.
+# - [Caches of language models](../guides/language-model-caches.md): what counts as a cache, and
+#   modules of several functions.
 # - [Serve a model with symbolic shapes](04_symbolic_shapes.md): keep kernels on disk.
 # - The same works with a module built by `relax.frontend.nn`, with `prefill` and `decode` as
 #   functions of their own: `session.start(x, function="prefill", step="decode")`.

@@ -43,14 +43,9 @@ def multi_version(
     Tuned schedules in ``database`` are preferred. At most ``how.max_variants`` variants are built:
     shapes first, then ranges. Refuses if no shape is declared.
     """
-    dim_values = {name: _values(name, d, how) for name, d in dims.items()} | dict(how.buckets)
-    ranges = {name: _parts(name, d, how) for name, d in dims.items()} | how.checked()
-    shapes = sorted(dict.fromkeys(v for s in sites for v in values_at(s, dims, dim_values)))
-    spans: list[dict[str, Span]] = []
-    for site in sites:
-        spans += [x for x in spans_at(site, ranges) if x not in spans]
+    shapes, spans = _declared(sites, dims, how)
     if not shapes and not spans:
-        return Refusal(_undeclared(sites[0], ranges, how))
+        return Refusal(_undeclared(sites[0], _ranges(dims, how), how))
     names = [s.name for s in sites[0].symbols]
     safe, why = _padded(func, names, how.finite) if how.pad or how.max else ((), "")
     at = {s: dict(zip(names, s, strict=True)) for s in shapes}
@@ -67,23 +62,48 @@ def multi_version(
     ranged = [_ranged(func, s, target) for s in built_spans]
     kept = [v for v in ranged if not isinstance(v, Refusal)]
     note = _padding_note(safe) if any(isinstance(v, Bucket) for v in variants) else ""
-    counts = [plural(len(built_shapes), "shape") + note] if built_shapes else []
-    counts += [plural(len(kept), "range")] if kept else []
-    summary = [", ".join(counts)] if counts else []
     unbuilt = len(shapes) + len(spans) - len(built_shapes) - len(built_spans)
-    summary += [f"{unbuilt} more served by the generic kernel"] if unbuilt else []
-    summary += (
-        [f"{plural(len(huge), 'shape')} skipped: a tensor exceeds the address space"]
-        if huge
-        else []
-    )
-    summary += [f"{len(empty)} skipped: a tensor is empty"] if empty else []
-    summary += [f"not padded: {why}"] if why else []
-    summary += [why for s in built_shapes for why in _above(at[s], low[s])]
-    summary += list(
-        dict.fromkeys(f"no ranges: {v.reason}" for v in ranged if isinstance(v, Refusal))
-    )
+    summary = [
+        *_counts(len(built_shapes), note, len(kept)),
+        *_left_out(unbuilt, len(huge), len(empty)),
+        *([f"not padded: {why}"] if why else []),
+        *(why for s in built_shapes for why in _above(at[s], low[s])),
+        *dict.fromkeys(f"no ranges: {v.reason}" for v in ranged if isinstance(v, Refusal)),
+    ]
     return MultiVersioned(merge(generic, [*variants, *kept]), "; ".join(summary))
+
+
+def _declared(
+    sites: Sequence[CallSite], dims: Mapping[str, Dim], how: Aot
+) -> tuple[list[tuple[int, ...]], list[dict[str, Span]]]:
+    """Return the shapes and the ranges that are declared for the call sites, each once."""
+    dim_values = {name: _values(name, d, how) for name, d in dims.items()} | dict(how.buckets)
+    shapes = sorted(dict.fromkeys(v for s in sites for v in values_at(s, dims, dim_values)))
+    ranges = _ranges(dims, how)
+    spans: list[dict[str, Span]] = []
+    for site in sites:
+        spans += [x for x in spans_at(site, ranges) if x not in spans]
+    return shapes, spans
+
+
+def _ranges(dims: Mapping[str, Dim], how: Aot) -> dict[str, tuple[Range, ...]]:
+    """Return the ranges of each dimension: the requested ones, else the default ones."""
+    return {name: _parts(name, d, how) for name, d in dims.items()} | how.checked()
+
+
+def _counts(shapes: int, note: str, ranges: int) -> list[str]:
+    """Say how many variants are built; the note is on the shapes."""
+    counts = [plural(shapes, "shape") + note] if shapes else []
+    counts += [plural(ranges, "range")] if ranges else []
+    return [", ".join(counts)] if counts else []
+
+
+def _left_out(unbuilt: int, huge: int, empty: int) -> list[str]:
+    """Say how many of the declared shapes and ranges have no variant, and why."""
+    out = [f"{unbuilt} more served by the generic kernel"] if unbuilt else []
+    if huge:
+        out.append(f"{plural(huge, 'shape')} skipped: a tensor exceeds the address space")
+    return [*out, *([f"{empty} skipped: a tensor is empty"] if empty else [])]
 
 
 def _undeclared(site: CallSite, ranges: Mapping[str, Sequence[Range]], how: Aot) -> str:

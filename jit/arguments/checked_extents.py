@@ -20,7 +20,7 @@ def conditions_of(func: Any, names: Mapping[Any, str]) -> tuple[Extent, ...]:
     """
     from tvm import relax
 
-    found: dict[Extent, None] = {}
+    conditions: dict[Extent, None] = {}
     for binding in (b for block in func.body.blocks for b in block.bindings):
         if isinstance(binding, relax.MatchCast):
             for condition in map(_condition, *_sizes(binding)):
@@ -28,8 +28,8 @@ def conditions_of(func: Any, names: Mapping[Any, str]) -> tuple[Extent, ...]:
                 extent = extent_of(condition, known)
                 given = any(mentions(extent, name) for name in names.values())
                 if given and len(known) == len(names):
-                    found[extent] = None
-    return tuple(found)
+                    conditions[extent] = None
+    return tuple(conditions)
 
 
 def _sizes(cast: Any) -> tuple[Sequence[Any], Sequence[Any]]:

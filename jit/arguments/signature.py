@@ -147,14 +147,14 @@ class Signature:
         function = name or str(attrs.get("global_symbol", "main"))
         names: dict[Any, str] = {}
         params = tuple(_param(str(p.name), p.ty, names) for p in func.params)
-        told = json.loads(str(attrs[CACHES])) if CACHES in attrs else {"caches": [], "groups": []}
+        caches = json.loads(str(attrs[CACHES])) if CACHES in attrs else {"caches": [], "groups": []}
         indices = (tuple(map(_read_range, json.loads(str(attrs[INDICES])))) if INDICES in attrs
                    else index_ranges_of(func, names))  # fmt: skip
         return cls(
             function,
             params,
-            tuple(map(_read_cache, told["caches"])),
-            _read_groups(told["groups"]),
+            tuple(map(_read_cache, caches["caches"])),
+            _read_groups(caches["groups"]),
             conditions_of(func, names),
             indices,
         )

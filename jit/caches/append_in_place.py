@@ -17,7 +17,7 @@ from tvm import relax, tirx
 
 from ...analysis.support.warn import warn
 from ..arguments.signature import CACHES, LENGTH, extents_of
-from .cache_kernels import Kernels, append, global_var, keep, update
+from .cache_kernels import CacheKernels, append, global_var, keep, update
 from .find_caches import NO_CACHE, FoundCaches, find_caches, keeper
 from .forms import FoundCache, place_of
 
@@ -32,8 +32,8 @@ def append_in_place(mod: Any) -> Any:
     """
     functions = {g: f for g, f in mod.functions_items() if isinstance(f, relax.Function)}
     results = {g: find_caches(f) for g, f in functions.items()}
-    found = {g: r for g, r in results.items() if isinstance(r, FoundCaches)}
-    if not found:
+    with_caches = {g: r for g, r in results.items() if isinstance(r, FoundCaches)}
+    if not with_caches:
         reasons = "; ".join(f"{g.name_hint}: {r}" for g, r in results.items())
         raise ValueError("AppendToCaches: no function returns a parameter with new rows: "
                          f"{reasons or 'there is no Relax function'}")  # fmt: skip
@@ -41,8 +41,8 @@ def append_in_place(mod: Any) -> Any:
         if isinstance(reason, str) and reason != NO_CACHE:
             warn(f"AppendToCaches does not change {gvar.name_hint}: {reason}")
     out = dict(mod.functions_items())
-    kernels = Kernels({g.name_hint for g in out})
-    for gvar, caches in found.items():
+    kernels = CacheKernels({g.name_hint for g in out})
+    for gvar, caches in with_caches.items():
         written = _rewritten(mod, functions[gvar], caches, kernels)
         del out[gvar]
         out[global_var(gvar.name_hint, written)] = written
@@ -50,20 +50,20 @@ def append_in_place(mod: Any) -> Any:
     return tvm.IRModule(out, attrs=mod.attrs, global_infos=mod.global_infos)
 
 
-def _rewritten(mod: Any, func: Any, found: FoundCaches, kernels: Kernels) -> Any:
+def _rewritten(mod: Any, func: Any, caches: FoundCaches, kernels: CacheKernels) -> Any:
     """Return a function that writes to its caches."""
-    rooms = [tirx.Var("capacity", "int64") for _ in found.groups]
-    firsts = [None if g.kept is None else tirx.Var("first", "int64") for g in found.groups]
+    rooms = [tirx.Var("capacity", "int64") for _ in caches.groups]
+    firsts = [None if g.kept is None else tirx.Var("first", "int64") for g in caches.groups]
     params = list(func.params)
-    for k in dict.fromkeys(c.param for c in found.caches):
-        mine = [(c, rooms[found.group(c)]) for c in found.caches
+    for k in dict.fromkeys(c.param for c in caches.caches):
+        mine = [(c, rooms[caches.group(c)]) for c in caches.caches
                 if c.param == k and c.length is not None]  # fmt: skip
         params[k] = relax.Var(params[k].name, _roomy(params[k].ty, mine))
-    writer = _Writer(mod, func, found, params, firsts, kernels)
+    writer = _Writer(mod, func, caches, params, firsts, kernels)
     body = writer.visit_expr(func.body)
     attrs = dict(func.attrs or {})
-    if found.groups:
-        state = [v for g, f in zip(found.groups, firsts, strict=True)
+    if caches.groups:
+        state = [v for g, f in zip(caches.groups, firsts, strict=True)
                  for v in (g.length, f) if v is not None]  # fmt: skip
         length = relax.Var(LENGTH, relax.ShapeType(state))
         place = int(attrs.get("num_input", len(params)))  # weights follow the inputs
@@ -71,7 +71,7 @@ def _rewritten(mod: Any, func: Any, found: FoundCaches, kernels: Kernels) -> Any
         if "num_input" in attrs:
             attrs["num_input"] = place + 1
     out = relax.Function(params, body, is_pure=func.is_pure).with_attrs(attrs)
-    return out.with_attr(CACHES, json.dumps(_described(out, found)))
+    return out.with_attr(CACHES, json.dumps(_described(out, caches)))
 
 
 def _described(func: Any, found: FoundCaches) -> dict[str, Any]:
@@ -108,15 +108,15 @@ class _Writer(relax.PyExprMutator):  # type: ignore[misc]
     """Rewrites the concatenations, the updates and the result."""
 
     def __init__(
-        self, mod: Any, func: Any, found: FoundCaches, params: list[Any], firsts: list[Any],
-        kernels: Kernels,
+        self, mod: Any, func: Any, caches: FoundCaches, params: list[Any], firsts: list[Any],
+        kernels: CacheKernels,
     ) -> None:  # fmt: skip
         super().__init__(mod)
-        self.func, self.found, self.firsts, self.kernels = func, found, firsts, kernels
+        self.func, self.found, self.firsts, self.kernels = func, caches, firsts, kernels
         self.params = dict(zip(func.params, params, strict=True))
-        self.joined = {c.joined: c for c in found.caches}
-        self.updated = {c.result: c for c in found.caches if c.length is None}
-        self.reread = {c.place: c for c in found.caches if c.place in found.reread}
+        self.joined = {c.joined: c for c in caches.caches}
+        self.updated = {c.result: c for c in caches.caches if c.length is None}
+        self.reread = {c.place: c for c in caches.caches if c.place in caches.reread}
         self.written: dict[FoundCache, Any] = {}
         self.result: Any = None
 

@@ -15,7 +15,7 @@ from ...analysis.blocks.tir import loop
 _OPAQUE = 8
 
 
-class Kernels:
+class CacheKernels:
     """PrimFuncs, each once; ``names`` are taken."""
 
     def __init__(self, names: set[str]) -> None:

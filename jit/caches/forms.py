@@ -202,8 +202,8 @@ def _permuted(expr: Any, values: Values) -> tuple[Any, list[int], list[Any]]:
         source = expr.args[0] if expr.op in (_PERMUTE, _RESHAPE) else None
         if expr.op == _PERMUTE:
             axes = expr.attrs.axes
-            own = [int(a) for a in axes] if axes else list(reversed(range(len(order))))
-            order = [own[k] % len(own) for k in order]
+            permutation = [int(a) for a in axes] if axes else list(reversed(range(len(order))))
+            order = [permutation[k] % len(permutation) for k in order]
         elif source is None or not _same(_extents(expr), _extents(source)):
             return expr, order, chain
         expr = source

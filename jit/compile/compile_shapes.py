@@ -42,7 +42,8 @@ from ..kernels.build_kernel import compiled
 from ..kernels.simplify import simplified
 from .library_calls import dispatch_to_backends
 from .pack_weights import pack_weights
-from .specialize import Specialized, SpecializedFunction, by_function, specialize_shapes
+from .specialize import by_function, specialize_shapes
+from .specialized_function import Specialized, SpecializedFunction
 
 RESHAPE = tvm.ir.Op.get("relax.reshape")
 #: C++ options: two libraries in a process must not share their inline variables.

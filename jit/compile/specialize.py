@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-import tvm
 from tvm import relax, tirx
 
 from ...analysis import Refusal, op_infos
@@ -16,14 +14,11 @@ from ...analysis.support.copied import copied
 from ...analysis.support.exports import renamed_parameter
 from ...analysis.support.progress import stage
 from ...analysis.support.wording import did_you_mean
-from ...byoc.backend.backend import Code
 from ...byoc.building.read_target import read_target
 from ...byoc.codegen.partition import attached
 from ..aot.kernel_variants import Ranged
 from ..aot.merge import merge
 from ..aot.multi_version import multi_version
-from ..arguments.signature import Signature
-from ..config.dim_values import values_at
 from ..config.named_dims import resolved
 from ..config.sites import CallSite, call_sites, results
 from ..config.strategy import (
@@ -39,46 +34,11 @@ from ..config.strategy import (
 )
 from ..dims.span import Span
 from ..dims.symbolic_dims import Unbound, rooted, static, symbols
-from ..runtime.library_table import FORMAT
 from ..schedule import schedule
 from ..schedule.nest.inlined_lets import inlined_lets
 from ..tune.schedule_database import OpenDatabase
-from .call_site_code import NAMES, SiteCode, runtime, table
-
-
-@dataclass(frozen=True)
-class Specialized:
-    """A module in which each symbolic function is compiled by its strategy.
-
-    Attributes:
-        module: The module.
-        functions: How each function with symbolic shapes is compiled.
-    """
-
-    module: Any
-    functions: tuple[SpecializedFunction, ...]
-
-
-@dataclass(frozen=True)
-class SpecializedFunction:
-    """How one function with symbolic shapes is compiled.
-
-    Attributes:
-        function: The name of the PrimFunc.
-        strategy: Its strategy.
-        rule: The rule of its generic schedule; empty for TVM's default.
-        why: Why the strategy was limited or replaced; empty if it applies fully.
-    """
-
-    function: str
-    strategy: Strategy
-    rule: str
-    why: str = ""
-
-    @property
-    def row(self) -> tuple[str, str, str, str]:
-        """The function, and the names of its strategy and rule, and the reason."""
-        return self.function, type(self.strategy).__name__.lower(), self.rule, self.why
+from .site_table import public_functions, site_codes, symbol
+from .specialized_function import Specialized, SpecializedFunction
 
 
 @renamed_parameter("given", "strategy")
@@ -106,7 +66,9 @@ def specialize_shapes(
         ValueError: The configuration does not fit the module.
     """
     settings = resolved(checked_config(strategy), mod)
-    if reserved := sorted(n for n in _public(mod) if n.startswith(("opinfo_site_", "opinfo_jit_"))):
+    if reserved := sorted(
+        n for n in public_functions(mod) if n.startswith(("opinfo_site_", "opinfo_jit_"))
+    ):
         raise ValueError(
             f"the function name {reserved[0]} is reserved by opinfo: rename the function"
         )
@@ -136,7 +98,7 @@ def specialize_shapes(
         module.update_func(module.get_global_var(name), func)
     if called:
         module = _Writer(module, called).written()
-    module = attached(module, _codes(mod, called, outcomes, settings, target))
+    module = attached(module, site_codes(mod, called, outcomes, settings, target))
     return Specialized(module, tuple(outcomes.values()))
 
 
@@ -227,68 +189,6 @@ def _ahead(
     if isinstance(result, Refusal):
         return generic, replace(outcome, strategy=Generic(), why=result.reason)
     return rooted(result.func), replace(outcome, why=result.summary)
-
-
-def _codes(
-    mod: Any, called: list[CallSite], outcomes: Mapping[str, SpecializedFunction], settings: Config,
-    target: Any,
-) -> list[Code]:  # fmt: skip
-    """Return the call sites in C++, with the description that the library embeds."""
-    sites = [_about(s, outcomes[s.function].strategy, settings) for s in called]
-    functions = {s.function: tvm.ir.save_json(mod[s.function]) for s in called}
-    ranges = {k: [d.low, d.high, d.multiple_of] for k, d in settings.dims.items()}
-    _check_stores(mod)
-    signatures = [Signature.of(f, n).to_json() for n, f in _public(mod).items()]
-    about = json.dumps({"format": FORMAT, "target": str(target), "functions": functions,
-                        "sites": sites, "ranges": ranges, "signatures": signatures,
-                        "told": [t.row for t in outcomes.values()]})  # fmt: skip
-    codes = [SiteCode(symbol(k), site.function,
-                      tuple((d.param, -1 if d.axis is None else d.axis) for d in site.symbols))
-             for k, site in enumerate(called)]  # fmt: skip
-    whole, own = NAMES
-    symbols = (own, *(c.symbol for c in codes))
-    return [Code(runtime(), (whole,)), Code(table(codes, about), symbols)]
-
-
-def _check_stores(mod: Any) -> None:
-    """Refuse a function whose store to a cache was simplified away, because nothing reads it."""
-    for name, func in _public(mod).items():
-        stores: list[Any] = []
-        tvm.relax.analysis.post_order_visit(func.body, lambda e, s=stores: s.append(
-            getattr(getattr(e, "op", None), "name", "") == "relax.call_tir_inplace"))  # fmt: skip
-        caches = Signature.of(func, name).caches
-        if sum(stores) < len(caches):
-            raise ValueError(f"{name}: {len(caches)} caches, and only {sum(stores)} stores to them "
-                             "are left: no result depends on the others")  # fmt: skip
-
-
-def _public(mod: Any) -> dict[str, Any]:
-    """Return the Relax functions by the names under which a virtual machine exposes them."""
-    out = {}
-    for gvar, func in mod.functions.items():
-        if isinstance(func, relax.Function):
-            name = (func.attrs or {}).get("global_symbol")
-            if name is not None or gvar.name_hint == "main":
-                out[str(name or "main")] = func
-    return out
-
-
-def _about(site: CallSite, strategy: Strategy, settings: Config) -> dict[str, Any]:
-    likely = values_at(site, settings.dims) if isinstance(strategy, Jit) else ()
-    eager = isinstance(strategy, Jit) and strategy.mode == "eager"
-    return {
-        "caller": site.caller,
-        "function": site.function,
-        "symbols": [s.name for s in site.symbols],
-        "strategy": "record" if isinstance(strategy, Record) else "jit",
-        "threshold": strategy.threshold if isinstance(strategy, Jit) else 0,
-        "likely": list(likely) if eager else [],
-    }
-
-
-def symbol(place: int) -> str:
-    """Return the symbol of the call site with this index."""
-    return f"opinfo_site_{place}"
 
 
 @relax.expr_functor.mutator

@@ -12,6 +12,8 @@ from typing import Any
 
 from tvm import ir, relax, tirx
 
+from ...analysis.support.tensor_dims import tensor_dims
+
 
 @dataclass(frozen=True)
 class Read:
@@ -49,7 +51,7 @@ def reads(value: Any) -> tuple[Read, ...]:
 
 
 def _take(call: Any) -> Iterator[Read]:
-    dims = _dims(call.args[0])
+    dims = tensor_dims(call.args[0])
     if dims is None or str(call.attrs.mode) != "fast":
         return
     axis = call.attrs.axis
@@ -57,13 +59,13 @@ def _take(call: Any) -> Iterator[Read]:
 
 
 def _gather_elements(call: Any) -> Iterator[Read]:
-    if (dims := _dims(call.args[0])) is not None:
+    if (dims := tensor_dims(call.args[0])) is not None:
         yield _inside(1, dims[int(call.attrs.axis)])
 
 
 def _scatter_elements(call: Any) -> Iterator[Read]:
     """Elements below 0 count from the end."""
-    if (dims := _dims(call.args[0])) is not None:
+    if (dims := tensor_dims(call.args[0])) is not None:
         size = dims[int(call.attrs.axis)]
         yield Read(1, -size, size - 1)
 
@@ -77,7 +79,7 @@ def _scatter_nd(call: Any) -> Iterator[Read]:
 
 
 def _coordinates(call: Any, first: int) -> Iterator[Read]:
-    dims, indices = _dims(call.args[0]), _dims(call.args[1])
+    dims, indices = tensor_dims(call.args[0]), tensor_dims(call.args[1])
     if dims is None or not indices or not isinstance(indices[-1], tirx.IntImm):
         return
     for k in range(int(indices[-1])):
@@ -94,7 +96,7 @@ def _index_put(call: Any) -> Iterator[Read]:
 
 
 def _fields(call: Any, low: Callable[[Any], Any]) -> Iterator[Read]:
-    dims = _dims(call.args[0])
+    dims = tensor_dims(call.args[0])
     if dims is None or not isinstance(call.args[1], relax.Tuple):
         return
     for k, size in enumerate(dims[: len(call.args[1].fields)]):
@@ -103,7 +105,7 @@ def _fields(call: Any, low: Callable[[Any], Any]) -> Iterator[Read]:
 
 def _reverse_sequence(call: Any) -> Iterator[Read]:
     """The elements are lengths along an axis."""
-    if (dims := _dims(call.args[0])) is not None:
+    if (dims := tensor_dims(call.args[0])) is not None:
         yield Read(1, _ZERO, dims[int(call.attrs.seq_axis)])
 
 
@@ -118,11 +120,6 @@ _RULES: Mapping[str, Callable[[Any], Iterator[Read]]] = {
 
 def _inside(operand: int, size: Any, component: int | None = None) -> Read:
     return Read(operand, _ZERO, size - 1, component)
-
-
-def _dims(expr: Any) -> list[Any] | None:
-    shape = getattr(expr.ty, "shape", None)
-    return list(shape.values) if isinstance(shape, relax.ShapeExpr) else None
 
 
 def _product(dims: list[Any]) -> Any:

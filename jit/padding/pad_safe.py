@@ -16,7 +16,7 @@ from ...analysis.terms.traversal import free, subterms
 from ..dims.symbolic_dims import Symbol, Unbound, symbols
 from .claim import FINITE, Grown, Padded
 from .padding_equality import PaddingEquality
-from .padding_problem import Needs, PaddingProblem, Unproved
+from .padding_problem import Needs, PaddingProblem, UnprovedPadding
 from .padding_value import Number
 from .traps import demands
 
@@ -32,7 +32,7 @@ def pad_safe(func: Any, name: str) -> Padded | Refusal:
     """
     try:
         return _proved(func, name)
-    except (Unproved, Needs) as error:
+    except (UnprovedPadding, Needs) as error:
         return Refusal(str(error), name)
     except Unliftable as error:
         return Refusal(f"the function cannot be lifted: {error}", name)
@@ -44,7 +44,7 @@ def _proved(func: Any, name: str) -> Padded:
     try:
         func_symbols = symbols(func)
     except Unbound as error:
-        raise Unproved(str(error)) from None
+        raise UnprovedPadding(str(error)) from None
     symbol = next((s for s in func_symbols if s.name == name), None)
     if symbol is None:
         raise ValueError(
@@ -57,11 +57,11 @@ def _proved(func: Any, name: str) -> Padded:
     if isinstance(place, TensorVar) and symbol.axis is not None:
         dim = place.shape[symbol.axis].atom
     if not isinstance(dim, Var) or dim.kind != "size":
-        raise Unproved(f"{name} is not known to be positive")
+        raise UnprovedPadding(f"{name} is not known to be positive")
     if lifted.races:
-        raise Unproved("data determines where iterations of a parallel loop store")
+        raise UnprovedPadding("data determines where iterations of a parallel loop store")
     if lifted.assumed:
-        raise Unproved(f"it is assumed that {lifted.assumed[0]}")
+        raise UnprovedPadding(f"it is assumed that {lifted.assumed[0]}")
     grown = _grown(lifted, dim)
     zero = demands(func, lifted, grown)
     start: dict[TensorVar, Number] = {
@@ -89,7 +89,9 @@ def _grown(lifted: TensorExpression, dim: Var) -> dict[TensorVar, tuple[int, ...
         for d in axes:
             poly = param.shape[d]
             if not problem.holds(ge0(problem.at(poly) - poly), ()):
-                raise Unproved(f"axis {d} of {param.name}, {poly!r}, may shrink when {dim!r} grows")
+                raise UnprovedPadding(
+                    f"axis {d} of {param.name}, {poly!r}, may shrink when {dim!r} grows"
+                )
         if axes:
             out[param] = axes
     return out
@@ -109,7 +111,7 @@ def _searched(lifted: TensorExpression, dim: Var, grown: Mapping[TensorVar, tupl
             for out in lifted.outputs:
                 same(out.body, ())
             return _claim(lifted, problem, name)
-        except Unproved as error:
+        except UnprovedPadding as error:
             first = first or error
         except Needs as error:
             more = [
@@ -117,7 +119,7 @@ def _searched(lifted: TensorExpression, dim: Var, grown: Mapping[TensorVar, tupl
                 for content in _candidates(lifted, error.tensor)
             ]
             stack += reversed(more)
-    raise first or Unproved("no content of the padding makes it safe")
+    raise first or UnprovedPadding("no content of the padding makes it safe")
 
 
 def _candidates(lifted: TensorExpression, tensor: TensorVar) -> Iterator[Number]:

@@ -30,7 +30,7 @@ from ...analysis.terms.term import (
 )
 from ...analysis.terms.traversal import free, rebuild
 from .padded_iterations import Values, independent, literal
-from .padding_problem import Facts, Needs, PaddingProblem, Unproved
+from .padding_problem import Facts, Needs, PaddingProblem, UnprovedPadding
 from .padding_value import KnownNumber, LoopState
 
 #: Operations on integers and booleans that the provers interpret.
@@ -40,7 +40,7 @@ _IDEMPOTENT = frozenset({"max", "min", "and", "or"})
 
 
 class PaddingEquality:
-    """Proves equality of terms for one problem; raises `Unproved`."""
+    """Proves equality of terms for one problem; raises `UnprovedPadding`."""
 
     def __init__(self, problem: PaddingProblem) -> None:
         self.problem = problem
@@ -61,14 +61,14 @@ class PaddingEquality:
         elif isinstance(term, CallTerm):
             self.call(term, facts)
         elif isinstance(term, Var):
-            raise Unproved(f"{term!r} is used as a value")
+            raise UnprovedPadding(f"{term!r} is used as a value")
         self.proved.add((term, facts))
 
     def proves(self, term: Term, facts: Facts) -> bool:
         """Return whether the proof for a term succeeds."""
         try:
             self(term, facts)
-        except Unproved:
+        except UnprovedPadding:
             return False
         return True
 
@@ -101,14 +101,14 @@ class PaddingEquality:
         bigger = self.problem.at(abstracted)
         if bigger is abstracted or self.problem.holds(eq0(abstracted - bigger), facts):
             return
-        raise Unproved(f"{_short(poly)} changes when {self.problem.dim!r} grows")
+        raise UnprovedPadding(f"{_short(poly)} changes when {self.problem.dim!r} grows")
 
     def load(self, load: Load, facts: Facts) -> None:
         for d, poly in enumerate(load.indices):
             try:
                 self(poly, facts)
-            except Unproved as error:
-                raise Unproved(f"axis {d} of the read {_short(load)}: {error}") from None
+            except UnprovedPadding as error:
+                raise UnprovedPadding(f"axis {d} of the read {_short(load)}: {error}") from None
         for d in self.problem.grown.get(load.tensor, ()):
             poly = load.indices[d]
             if poly.reads:
@@ -116,7 +116,7 @@ class PaddingEquality:
             poly = as_int(self.abstract(poly, facts))
             inside = conj(ge0(poly), ge0(load.tensor.shape[d] - 1 - poly))
             if not self.problem.holds(inside, facts):
-                raise Unproved(f"axis {d} of the read {_short(load)} may be in the padding")
+                raise UnprovedPadding(f"axis {d} of the read {_short(load)} may be in the padding")
 
     # -------------------------------------------------------------------- choices
 
@@ -131,7 +131,9 @@ class PaddingEquality:
 
     def condition(self, call: CallTerm, facts: Facts) -> None:
         if not self.equivalent(*self.pair(call, facts), facts):
-            raise Unproved(f"the condition {_short(call)} changes when {self.problem.dim!r} grows")
+            raise UnprovedPadding(
+                f"the condition {_short(call)} changes when {self.problem.dim!r} grows"
+            )
 
     def pair(self, term: Term, facts: Facts) -> tuple[Term, Term]:
         """Return a condition at n and at N."""
@@ -163,7 +165,7 @@ class PaddingEquality:
         """Prove a term unless its facts are contradictory."""
         try:
             self(term, facts)
-        except (Unproved, Needs):
+        except (UnprovedPadding, Needs):
             if not (facts and self.problem.impossible(facts)):
                 raise
 
@@ -174,7 +176,9 @@ class PaddingEquality:
         facts = (*facts, *parts(only))
         bigger_value, smaller_value = Values(self, facts, {})(bigger), literal(smaller)
         if not (isinstance(smaller_value, KnownNumber) and smaller_value == bigger_value):
-            raise Unproved(f"the choice {_short(term)} changes when {self.problem.dim!r} grows")
+            raise UnprovedPadding(
+                f"the choice {_short(term)} changes when {self.problem.dim!r} grows"
+            )
 
     # -------------------------------------------------------------------- loops
 
@@ -188,14 +192,16 @@ class PaddingEquality:
         self(reduction.body, facts)
         growing = [a for a in growing if not self.repeats(reduction, a, facts)]
         if growing and not independent(reduction.axes):
-            raise Unproved("the extent of a loop depends on a loop that grows")
+            raise UnprovedPadding("the extent of a loop depends on a loop that grows")
         some = conj(*(ge0(a.extent - 1) for a in reduction.axes if a.extent is not None))
         for var in growing:
             moved = self.extra_iterations(var, reduction.axes, growing)
             value = Values(self, facts, moved, self.problem.holds(some, facts))(reduction.body)
             if not (isinstance(value, KnownNumber) and self.is_neutral(reduction, value)):
                 body = _short(reduction.body)
-                raise Unproved(f"the {reduction.op} over {_extent(var)} includes padding: {body}")
+                raise UnprovedPadding(
+                    f"the {reduction.op} over {_extent(var)} includes padding: {body}"
+                )
 
     def repeats(self, reduction: Reduce, var: Var, facts: Facts) -> bool:
         """Return whether further iterations of an axis only repeat elements of an idempotent op."""
@@ -211,7 +217,7 @@ class PaddingEquality:
         return True
 
     def grows(self, extent: Int, facts: Facts) -> bool:
-        """Return whether N has more iterations; raises `Unproved` if it may have fewer."""
+        """Return whether N has more iterations; raises `UnprovedPadding` if it may have fewer."""
         if not self.problem.depends(extent):
             return False
         if extent.reads:
@@ -221,7 +227,7 @@ class PaddingEquality:
         if self.problem.holds(eq0(more), facts):
             return False
         if not self.problem.holds(ge0(more), facts):
-            raise Unproved(f"a loop of {_short(extent)} iterations may shrink")
+            raise UnprovedPadding(f"a loop of {_short(extent)} iterations may shrink")
         return True
 
     def extra_iterations(
@@ -262,7 +268,7 @@ class PaddingEquality:
             self(init, facts)
         assert fold.axis.extent is not None
         if fold.axis.extent is FOREVER:
-            raise Unproved("a while loop depends on a growing dimension")
+            raise UnprovedPadding("a while loop depends on a growing dimension")
         growing = self.grows(fold.axis.extent, facts)
         for update in fold.updates:
             self(update, facts)
@@ -272,7 +278,7 @@ class PaddingEquality:
         for state, update in zip(fold.states, fold.updates, strict=True):
             value = values(update)
             if not (isinstance(value, LoopState) and value.state is state):
-                raise Unproved(
+                raise UnprovedPadding(
                     f"the loop over {_extent(fold.axis)} changes its state in the padding"
                 )
 

@@ -21,7 +21,7 @@ Facts = tuple[Term, ...]
 TIMEOUT_MS = 250
 
 
-class Unproved(Exception):
+class UnprovedPadding(Exception):
     """The claim is not proved; the message says why."""
 
 

@@ -10,10 +10,9 @@ checked, even dead ones. An index, divisor or extent that data determines is saf
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
-import tvm_ffi
 from tvm.tirx.buffer import is_buffer_var
 
 from ...analysis.lifting.effects.tensor_expression import TensorExpression
@@ -36,18 +35,15 @@ from ...analysis.terms.term import (
     variable,
 )
 from ...analysis.terms.traversal import free, replace, subterms
-from .padding_problem import Facts, Unproved
-
-#: Integer divisions, which trap where the divisor is zero.
-_DIVISIONS = ("FloorDiv", "FloorMod", "Mod", "Div")
-_STOPS = frozenset({"While", "AssertStmt"})
+from .data_dependence import DIVISIONS, STOPS, may_depend_on_data, nodes_of, operands, reads_data
+from .padding_problem import Facts, UnprovedPadding
 
 
 def demands(func: Any, lifted: TensorExpression, grown: Iterable[TensorVar]) -> frozenset[int]:
     """Return the growing parameters whose padding must hold 0.
 
     Raises:
-        Unproved: A trap cannot be excluded.
+        UnprovedPadding: A trap cannot be excluded.
     """
     walker = _Walker(func, lifted, frozenset(t.position for t in grown))
     if not walker.any:
@@ -55,7 +51,9 @@ def demands(func: Any, lifted: TensorExpression, grown: Iterable[TensorVar]) -> 
     try:
         walker.statement(func.body, ())
     except Unliftable as error:
-        raise Unproved(f"an expression that data determines cannot be lifted: {error}") from None
+        raise UnprovedPadding(
+            f"an expression that data determines cannot be lifted: {error}"
+        ) from None
     return frozenset(walker.zero)
 
 
@@ -81,8 +79,8 @@ class _Walker:
         self.params = {p: k for k, p in enumerate(items(func.params)) if is_buffer_var(p)}
         self.reader = ExpressionReader(self.env, self.read)
         self.zero: set[int] = set()
-        self.any = _suspicious(func.body)
-        stored = [s.buffer for s in _walk(func.body) if type(s).__name__ == "BufferStore"]
+        self.any = may_depend_on_data(func.body)
+        stored = [s.buffer for s in nodes_of(func.body) if type(s).__name__ == "BufferStore"]
         self.written = {k for p, k in self.params.items() if any(p.same_as(b) for b in stored)}
         for param, lifted_param in zip(items(func.params), lifted.params, strict=True):
             if isinstance(lifted_param, Var):
@@ -107,11 +105,11 @@ class _Walker:
 
     def statement(self, stmt: Any, facts: Facts) -> None:
         kind = type(stmt).__name__
-        if kind in _STOPS:
-            raise Unproved(f"a {kind} may fail or not terminate, depending on the padding")
+        if kind in STOPS:
+            raise UnprovedPadding(f"a {kind} may fail or not terminate, depending on the padding")
         rule = getattr(self, f"_{kind}", None)
         if rule is None:
-            raise Unproved(f"a {kind} next to data-dependent expressions is not supported")
+            raise UnprovedPadding(f"a {kind} next to data-dependent expressions is not supported")
         rule(stmt, facts)
 
     def _SeqStmt(self, stmt: Any, facts: Facts) -> None:
@@ -121,7 +119,9 @@ class _Walker:
     def _For(self, stmt: Any, facts: Facts) -> None:
         start, extent = self.reader.index(stmt.min), self.reader.index(stmt.extent)
         if start.reads or extent.reads:
-            raise Unproved(f"data determines the extent of the loop over {stmt.loop_var.name}")
+            raise UnprovedPadding(
+                f"data determines the extent of the loop over {stmt.loop_var.name}"
+            )
         self.expression(stmt.min, facts)
         self.expression(stmt.extent, facts)
         var = fresh(extent, stmt.loop_var.name)
@@ -135,7 +135,9 @@ class _Walker:
             self.expression(value, facts)
             self.env.bound[iv.var] = self.reader.index(value)
         if len(block.match_buffers):
-            raise Unproved("a matched buffer next to data-dependent expressions is not supported")
+            raise UnprovedPadding(
+                "a matched buffer next to data-dependent expressions is not supported"
+            )
         self.expression(stmt.predicate, facts)
         facts = (*facts, *_conditions(self.reader(stmt.predicate)))
         if block.init is not None:
@@ -182,11 +184,11 @@ class _Walker:
         if kind == "Select":
             facts = (*facts, expr)
         chosen = kind == "Call" and str(getattr(expr.op, "name", "")).endswith("if_then_else")
-        for part in _operands(expr):
+        for part in operands(expr):
             self.expression(part, (*facts, expr) if chosen else facts)
         if kind == "TensorLoad":
             self.access(expr.source, items(expr.indices), facts, "read of")
-        if kind in _DIVISIONS and "int" in str(expr.ty.dtype):
+        if kind in DIVISIONS and "int" in str(expr.ty.dtype):
             self.division(expr)
 
     def division(self, expr: Any) -> None:
@@ -196,10 +198,10 @@ class _Walker:
         poly = as_int(self.reader(divisor)) if str(divisor.ty.dtype) in ("int32", "int64") else None
         if poly is not None and not poly.reads and prove(ge0(poly - 1)).proved:
             return
-        raise Unproved(f"the divisor {str(divisor)[:60]} may be zero in the padding")
+        raise UnprovedPadding(f"the divisor {str(divisor)[:60]} may be zero in the padding")
 
     def access(self, buffer: Any, indices: list[Any], facts: Facts, what: str) -> None:
-        terms = [self.reader.index(i) if _reads(i) or _bound_reads(i, self.env) else None
+        terms = [self.reader.index(i) if reads_data(i) or _bound_reads(i, self.env) else None
                  for i in indices]  # fmt: skip
         for d, poly in enumerate(terms):
             if poly is None or not poly.reads:
@@ -215,18 +217,18 @@ class _Walker:
         """Prove that an index is one element of a parameter, all used at n, with 0 in bounds."""
         loads = [s for s in subterms(poly) if isinstance(s, Load)]
         if len(loads) != 1 or facts:
-            raise Unproved(f"{where}, by more than one element or under a condition")
+            raise UnprovedPadding(f"{where}, by more than one element or under a condition")
         (read,) = loads
         position = read.tensor.position
         if position < 0 or position in self.written or not _covers_tensor(read):
-            raise Unproved(f"{where}, without using every element of a parameter")
+            raise UnprovedPadding(f"{where}, without using every element of a parameter")
         zero = as_int(replace(poly, {read: ZERO}))
         if free(zero) or not _increasing(extent):
-            raise Unproved(f"{where}, by more than one element")
+            raise UnprovedPadding(f"{where}, by more than one element")
         if position not in self.grown:
             return
         if not prove(conj(ge0(zero), ge0(extent - 1 - zero))).proved:
-            raise Unproved(
+            raise UnprovedPadding(
                 f"{where}, where 0 in the padding of {read.tensor.name} is out of bounds"
             )
         self.zero.add(position)
@@ -251,68 +253,11 @@ def _covers_tensor(read: Load) -> bool:
 
 
 def _conditions(term: Term) -> Facts:
+    """Return the conjuncts of a condition."""
     return () if term is TRUE else parts(term)
-
-
-def _operands(expr: Any) -> list[Any]:
-    kind = type(expr).__name__
-    if kind == "TensorLoad":
-        return list(items(expr.indices))
-    if kind == "Call":
-        return [a for a in items(expr.args) if hasattr(a, "ty")]
-    if kind == "Select":
-        return [expr.condition, expr.true_value, expr.false_value]
-    if kind == "Let":
-        return [expr.value, expr.body]
-    if kind in ("Cast", "Broadcast"):
-        return [expr.value]
-    if kind == "Ramp":
-        return [expr.base, expr.stride]
-    if hasattr(expr, "b"):
-        return [expr.a, expr.b]
-    return [expr.a] if hasattr(expr, "a") else []
-
-
-def _walk(node: Any) -> Iterator[Any]:
-    nodes: list[Any] = []
-    tvm_ffi.structural_walk(node, nodes.append, order="post")
-    return iter(nodes)
-
-
-def _reads(expr: Any) -> bool:
-    return any(type(x).__name__ == "TensorLoad" for x in _walk(expr))
 
 
 def _bound_reads(expr: Any, env: _Env) -> bool:
     """Return whether a variable in an expression is bound to data."""
-    values = (env.bound.get(x) for x in _walk(expr) if type(x).__name__ == "Var")
+    values = (env.bound.get(x) for x in nodes_of(expr) if type(x).__name__ == "Var")
     return any(v is not None and v.reads for v in values)
-
-
-def _suspicious(body: Any) -> bool:
-    """Return whether data may determine an index, extent or divisor; usually it does not."""
-    for node in _walk(body):
-        kind = type(node).__name__
-        if kind in _STOPS or (kind in _DIVISIONS and "int" in str(node.ty.dtype)):
-            if kind in _STOPS or type(node.b).__name__ != "IntImm" or int(node.b.value) < 1:
-                return True
-        exprs = _checked_exprs(node)
-        if any(_reads(e) for e in exprs):
-            return True
-        if kind in ("Bind", "Let") and _reads(node.value):
-            return True
-        if kind == "DeclBuffer" and type(node.buffer.ty.elem_offset).__name__ != "IntImm":
-            return True
-    return False
-
-
-def _checked_exprs(node: Any) -> list[Any]:
-    """Return the expressions of a node that data must not make arbitrary."""
-    kind = type(node).__name__
-    if kind in ("TensorLoad", "BufferStore"):
-        return list(items(node.indices))
-    if kind == "For":
-        return [node.min, node.extent]
-    if kind == "MatchBufferRegion":
-        return [e for r in items(node.source.region) for e in (r.min, r.extent)]
-    return list(items(node.iter_values)) if kind == "SBlockRealize" else []

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tvm_ffi
 
 from ...analysis.support.wording import plural
-from ..arguments.argument_checks import ALIGNMENT, BoundaryError
-from ..arguments.extent import Extent, spelled, value
+from ..arguments.argument_checks import BoundaryError
+from ..arguments.extent import spelled, value
 from ..arguments.signature import Cache, CacheGroup, Param, Signature
+from .cache_buffers import (
+    Buffer,
+    RowsInUse,
+    Values,
+    aligned_array,
+    cache_param,
+    cache_shape,
+    clear_rows,
+    moved_rows,
+)
 
 #: Rows for which a new cache has room.
 FIRST = 64
-Buffer = np.ndarray[Any, Any]
-Values = dict[str, int]
-
-
-class RowsInUse(NamedTuple):
-    """The first row of a cache that is in use, and the number of rows in use."""
-
-    first: int
-    length: int
 
 
 class Generation:
@@ -122,7 +123,7 @@ class Generation:
         for b, c, s in self._stored(caches):
             room = b.shape[c.axis]
             rows = RowsInUse(0, room) if c.group < 0 else s
-            out._buffers.append(_moved(b, c.axis, rows, rows.first, room))
+            out._buffers.append(moved_rows(b, c.axis, rows, rows.first, room))
         return out
 
     def _clear(self) -> None:
@@ -131,7 +132,7 @@ class Generation:
         self._states = [RowsInUse(0, g.length if isinstance(g.length, int) else 0)
                         for g in signature.groups]  # fmt: skip
         for buffer, cache, state in self._stored(signature.caches):
-            _zero(buffer, cache, state)
+            clear_rows(buffer, cache, state)
 
     def _stored(self, caches: Sequence[Cache]) -> list[tuple[Buffer, Cache, RowsInUse]]:
         """Return the buffers with the rows in use of each."""
@@ -173,7 +174,7 @@ class Generation:
                 rows[: state.length] = rows[state.first : state.first + state.length]
             else:
                 larger = max(needed, FIRST, 2 * room)
-                self._buffers[k] = _moved(buffer, cache.axis, state, 0, larger)
+                self._buffers[k] = moved_rows(buffer, cache.axis, state, 0, larger)
             states[cache.group] = RowsInUse(0, state.length)
         self._states = states
 
@@ -184,16 +185,19 @@ class Generation:
                                 f"first of which has the shape {shape}")  # fmt: skip
         self._states = [RowsInUse(0, s.length) for s in self._states]
         rooms = [max(FIRST, s.length + count) for s in self._states]
-        self._buffers = [
-            _empty(_shape(signature, c, values, None if c.group < 0 else rooms[c.group]),
-                   _param(signature, c).dtype) for c in signature.caches]  # fmt: skip
+        buffers = []
+        for c in signature.caches:
+            room = None if c.group < 0 else rooms[c.group]
+            shape = cache_shape(signature, c, values, room)
+            buffers.append(aligned_array(shape, cache_param(signature, c).dtype))
+        self._buffers = buffers
         for stored in self._stored(signature.caches):
-            _zero(*stored)
+            clear_rows(*stored)
 
     def _fits(self, signature: Signature, values: Values) -> bool:
         """Return whether the caches have the other extents that the inputs require."""
         return all(
-            b.shape == _shape(signature, c, values, None if c.group < 0 else b.shape[c.axis])
+            b.shape == cache_shape(signature, c, values, None if c.group < 0 else b.shape[c.axis])
             for b, c in zip(self._buffers, signature.caches, strict=True)
         )
 
@@ -214,8 +218,9 @@ class Generation:
             if k == signature.length:
                 out.append(tuple(lengths))
             elif k in caches:
-                own = caches[k]
-                out.append(tuple(own[j] for j in sorted(own)) if isinstance(own, dict) else own)
+                fields = caches[k]
+                is_tuple = isinstance(fields, dict)
+                out.append(tuple(fields[j] for j in sorted(fields)) if is_tuple else fields)
             else:
                 out.append(next(rest))
         return out
@@ -229,21 +234,12 @@ def _after(name: str, group: CacheGroup, state: RowsInUse, count: int, values: V
     total = state.length + count
     if not group.slides:
         return total
-    own = {group.length: state.length} if isinstance(group.length, str) else {}
-    kept = value(group.kept, {**values, **own})
+    lengths = {group.length: state.length} if isinstance(group.length, str) else {}
+    kept = value(group.kept, {**values, **lengths})
     if kept is None or not 0 <= kept <= total:
         raise BoundaryError(f"{name}: of {total} rows, {spelled(group.kept)} ({kept}) cannot be "
                             "kept")  # fmt: skip
     return kept
-
-
-def _zero(buffer: Buffer, cache: Cache, state: RowsInUse) -> None:
-    """Set the rows to zero with which a cache begins."""
-    rows = np.moveaxis(buffer, cache.axis, 0)
-    if cache.group < 0:
-        rows[...] = 0
-    else:
-        rows[state.first : state.first + state.length] = 0
 
 
 def _check_caches(signature: Signature) -> None:
@@ -253,12 +249,12 @@ def _check_caches(signature: Signature) -> None:
     for k in {c.param for c in signature.caches}:
         fields = len(signature.params[k].fields)
         if fields and fields != sum(c.param == k for c in signature.caches):
-            raise ValueError(f"start: {signature.params[k].name} has fields that are no caches")
+            raise ValueError(f"start: {signature.params[k].name} has fields that are not caches")
 
 
 def _check_same_caches(first: Signature, second: Signature) -> None:
-    kinds = [[(_param(s, c).dtype, c.axis, c.group, c.group >= 0 and s.groups[c.group].slides,
-               [e if isinstance(e, int) else None for e in _param(s, c).shape or ()])
+    kinds = [[(cache_param(s, c).dtype, c.axis, c.group, c.group >= 0 and s.groups[c.group].slides,
+               [e if isinstance(e, int) else None for e in cache_param(s, c).shape or ()])
               for c in s.caches] for s in (first, second)]  # fmt: skip
     if kinds[0] != kinds[1]:
         raise ValueError(f"start: the caches of {first.function} and {second.function} differ in "
@@ -266,8 +262,8 @@ def _check_same_caches(first: Signature, second: Signature) -> None:
 
 
 def _inputs(signature: Signature) -> list[Param]:
-    own = {c.param for c in signature.caches} | {signature.length}
-    return [p for k, p in enumerate(signature.params) if k not in own]
+    excluded = {c.param for c in signature.caches} | {signature.length}
+    return [p for k, p in enumerate(signature.params) if k not in excluded]
 
 
 def _sizes(signature: Signature, inputs: Sequence[Any]) -> Values:
@@ -283,38 +279,3 @@ def _sizes(signature: Signature, inputs: Sequence[Any]) -> Values:
             if isinstance(extent, str):
                 values.setdefault(extent, int(size))
     return values
-
-
-def _param(signature: Signature, cache: Cache) -> Param:
-    param = signature.params[cache.param]
-    return param if cache.field < 0 else param.fields[cache.field]
-
-
-def _shape(signature: Signature, cache: Cache, values: Values, room: int | None) -> tuple[int, ...]:
-    """Return the shape of a cache, with room for so many rows if it grows."""
-    extents: Sequence[Extent] = _param(signature, cache).shape or ()
-    sizes = [value(e, values) if room is None or k != cache.axis else room
-             for k, e in enumerate(extents)]  # fmt: skip
-    if None in sizes:
-        raise BoundaryError(f"{signature.function}: the inputs do not determine the shape of "
-                            f"{_param(signature, cache)}")  # fmt: skip
-    return tuple(int(s) for s in sizes if s is not None)
-
-
-def _empty(shape: Sequence[int], dtype: str | None) -> Buffer:
-    """Return an array at an address that compiled code can use."""
-    item = np.dtype(dtype)
-    size = int(np.prod(shape)) * item.itemsize
-    memory = np.empty(size + ALIGNMENT, "uint8")
-    start = -memory.ctypes.data % ALIGNMENT
-    return memory[start : start + size].view(item).reshape(tuple(shape))
-
-
-def _moved(buffer: Buffer, axis: int, state: RowsInUse, first: int, room: int) -> Buffer:
-    """Return a copy of the rows in use, from row ``first`` of so many."""
-    shape = list(buffer.shape)
-    shape[axis] = room
-    out = _empty(shape, str(buffer.dtype))
-    rows = np.moveaxis(buffer, axis, 0)[state.first : state.first + state.length]
-    np.moveaxis(out, axis, 0)[first : first + state.length] = rows
-    return out

@@ -9,8 +9,6 @@ import threading
 import time
 import weakref
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,79 +23,14 @@ from .function import Function
 from .generation import Generation
 from .library import Sites, loaded
 from .manager import Budget, Manager
-from .session_events import Event, Settled
+from .session_events import Settled
+from .session_stats import SiteStats, Stats
 
 Served = tuple[int, int]
 _OPEN: weakref.WeakSet[Session] = weakref.WeakSet()
 #: The manager of each served library; the loader shares one copy of a library in a process.
 _SERVED: dict[Served, Manager | None] = {}
 _LOCK = threading.Lock()
-
-
-@dataclass(frozen=True)
-class SiteStats:
-    """The calls of one site.
-
-    Attributes:
-        site: The call site.
-        caller: The Relax function that contains it.
-        hits: Calls served by specialised kernels.
-        misses: Calls served by the generic kernel.
-        kernels: Loaded specialised kernels.
-        failed_calls: Calls that failed in a specialised kernel and were served by the generic one.
-        shapes: Calls by shape.
-    """
-
-    site: str
-    caller: str
-    hits: int
-    misses: int
-    kernels: int
-    failed_calls: int
-    shapes: Mapping[tuple[int, ...], int]
-
-    @property
-    def hit_rate(self) -> float:
-        """The share of calls served by specialised kernels; 0 if there were no calls."""
-        calls = self.hits + self.misses
-        return self.hits / calls if calls else 0.0
-
-
-@dataclass(frozen=True)
-class Stats:
-    """The statistics of a session.
-
-    Attributes:
-        sites: The calls of each site.
-        events: The events of each shape.
-        kernels: Loaded specialised kernels.
-        bytes: Memory of these kernels in bytes.
-    """
-
-    sites: tuple[SiteStats, ...]
-    events: tuple[Event, ...]
-    kernels: int
-    bytes: int
-
-    @property
-    def hit_rate(self) -> float:
-        hits, misses = (sum(getattr(s, k) for s in self.sites) for k in ("hits", "misses"))
-        return hits / (hits + misses) if hits + misses else 0.0
-
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """The number of events of each kind."""
-        return Counter(e.what for e in self.events)
-
-    def __str__(self) -> str:
-        if not self.sites:
-            return ("calls are not counted: the library has no function compiled with jit or "
-                    "record; kernels of aot are chosen inside the library")  # fmt: skip
-        counts = ", ".join(f"{n} {what}" for what, n in sorted(self.counts.items()))
-        calls = sum(s.hits + s.misses for s in self.sites)
-        parts = (f"{self.hit_rate:.1%} of {calls} calls by specialised kernels",
-                 f"{self.kernels} kernels, {self.bytes >> 10} KiB", counts)  # fmt: skip
-        return "; ".join(filter(None, parts))
 
 
 class Session:
@@ -154,6 +87,7 @@ class Session:
     def _open(self, path: Path, library: Any, budget: Budget, store: KernelStore | None,
               compiler: Compiler | None, strict: bool, device: Any,
               file: Served) -> None:  # fmt: skip
+        """Load the library, configure its call sites, and start the manager if one needs it."""
         self._kept, self._pid, self._strict = library, os.getpid(), strict
         module = loaded(path)
         self._module, self._device = module, device or tvm.cpu()

@@ -26,15 +26,16 @@ from ..dims.symbolic_dims import Unbound, symbols
 from ..dims.symbolic_dims import name as called
 from .loops.blocked import BlockedLoop, blocked
 from .loops.machine import VectorUnits, machine
+from .loops.minimal_filtering.tiling import choose_tiling, convolution
+from .loops.minimal_filtering.winograd import Winograd
 from .loops.strided import unstrided
-from .loops.tiling import choose_tiling, convolution
 from .loops.windows import joined
-from .loops.winograd import Winograd
 from .nest.collapse import Views, collapsed
 from .nest.digits import split_digits
 from .nest.inlined_lets import inlined_lets
-from .nest.kernel import Part, Plain, parts
+from .nest.kernel import Part, Plain
 from .nest.program import Unscheduled, program
+from .nest.program_kernels import parts
 from .nest.symbolic_sizes import UNBOUNDED, SymbolicSizes
 from .rules import rules
 from .scheduled import WINOGRAD, Scheduled

@@ -45,8 +45,8 @@ class AlignedAccess:
         self, order: Sequence[Digit], aligned: tuple[AlignedDim, ...], template: Layout | None
     ) -> Layout:
         dims = to_dims(order, aligned)
-        kept = list(dict.fromkeys(dims))  # two loops may carry one digit
-        return complete(kept, self.rank, template)
+        distinct = list(dict.fromkeys(dims))  # two loops may carry one digit
+        return complete(distinct, self.rank, template)
 
 
 @dataclass(frozen=True)

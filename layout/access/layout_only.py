@@ -22,7 +22,8 @@ from ...analysis.chain.define import define
 from ...analysis.chain.tensor_program import TensorDefinition, coordinates_of
 from ...analysis.lifting.tir.from_tir import Unliftable
 from ...analysis.terms.evaluate import Unevaluable, evaluate, numpy_dtype
-from ...analysis.terms.term import CallTerm, Const, Int, Load, TensorVar, Term, Var
+from ...analysis.terms.scalar import is_literal
+from ...analysis.terms.term import CallTerm, Int, Load, TensorVar, Term, Var
 from ...analysis.terms.traversal import free, tensors
 from ..model.buffer_bytes import SYMBOLIC
 
@@ -74,7 +75,7 @@ def is_conversion(definition: TensorDefinition) -> bool:
 
 def _only_load(body: Term) -> Load | None:
     """The only load that a body can evaluate to, besides literals."""
-    values = {leaf for leaf in _leaves(body) if not _literal(leaf)}
+    values = {leaf for leaf in _leaves(body) if not is_literal(leaf)}
     (only,) = values if len(values) == 1 else (None,)
     return only if isinstance(only, Load) else None
 
@@ -86,10 +87,6 @@ def _leaves(body: Term) -> Iterator[Term]:
         yield from _leaves(node.args[2])
     else:
         yield node
-
-
-def _literal(term: Term) -> bool:
-    return isinstance(term, Const) or (isinstance(term, Int) and term.const is not None)
 
 
 class _Places:

@@ -54,6 +54,8 @@ def cancel_layout_transforms(mod: Any) -> Any:
 
 @relax.expr_functor.mutator
 class _Canceller(relax.PyExprMutator):  # type: ignore[misc]
+    """Replaces conversions of conversions by one or none."""
+
     def __init__(self, mod: Any) -> None:
         super().__init__(mod)
         self.twins = NodeDict[Any]()

@@ -48,6 +48,8 @@ def materialise(
 
 @relax.expr_functor.mutator
 class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
+    """Writes each function in the layouts of its plan, with the conversions that remain."""
+
     def __init__(
         self, mod: Any, specs: Mapping[Op, OpSpec], rewrite: Rewrite, budget: int | None
     ) -> None:

@@ -172,6 +172,8 @@ def extents(shape: Any) -> tuple[Any, ...] | None:
 
 
 class _Reader:
+    """Collects the values and ops of a function, in order."""
+
     def __init__(self, mod: Any) -> None:
         self.mod = mod
         self.values: list[Value] = []

@@ -73,10 +73,10 @@ class SideEffects:
 
 def _calls(func: Any) -> tuple[Effect, list[Any]]:
     """The greatest effect of what a function calls beside functions of the module, and those."""
-    found: list[Any] = []
-    tvm_ffi.structural_walk(func.body, (relax.Call, found.append))
-    callees = [call.op for call in found if isinstance(call.op, GlobalVar)]
-    effects = (_of_call(call) for call in found if not isinstance(call.op, GlobalVar))
+    calls: list[Any] = []
+    tvm_ffi.structural_walk(func.body, (relax.Call, calls.append))
+    callees = [call.op for call in calls if isinstance(call.op, GlobalVar)]
+    effects = (_of_call(call) for call in calls if not isinstance(call.op, GlobalVar))
     return max(effects, default=Effect.NONE), callees
 
 

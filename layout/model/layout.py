@@ -263,3 +263,7 @@ def _dim_text(dim: Dim) -> str:
         return text + (f"%{digit.extent}" if digit.extent is not None else "")
 
     return " . ".join(map(digit_text, dim))
+
+
+#: The layouts of a function's parameters; None keeps the layout of one.
+ParamLayouts = Sequence[Layout | None]

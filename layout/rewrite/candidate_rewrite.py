@@ -88,6 +88,8 @@ def decl(buffer: Any, layout: Layout, shape: Sequence[Int], leaves: Mapping[Var,
 
 
 class _Writer:
+    """Writes the stages of a PrimFunc over buffers in other layouts."""
+
     def __init__(
         self,
         func: Any,

@@ -11,7 +11,7 @@ from ...analysis.answer.recover import recover_direct
 from ...analysis.blocks.blocks import Forms
 from ...analysis.certify.structural_equality import ByStructure
 from ...analysis.results.op_info import Answer, Refusal
-from ...analysis.terms.work import Exhausted, budget
+from ...analysis.terms.term.work import Exhausted, budget
 from .rewrite import Rewriter
 
 #: By function and position, the least and the greatest element that a parameter may have.

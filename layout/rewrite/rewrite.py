@@ -6,7 +6,6 @@ After:  out[n, h, w, c] = Σ pad[n, h + y, w + x, r] * w[c, y, x, r]     NHWC, O
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -14,7 +13,6 @@ from functools import cached_property, partial
 from itertools import tee
 from typing import Any
 
-from tvm import tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from ...analysis.blocks.block_terms import Opaque
@@ -28,6 +26,7 @@ from ..model.layout import Layout
 from ..verify.blockwise import prove_stages
 from ..verify.verify import LiftedFunction, lift_function, prove_moved
 from .candidate_rewrite import CandidateRewrite, LoopOrder, Unmovable, write_candidate
+from .checked_layouts import checked_layouts
 from .inline import inlined
 from .substitute import substituted
 
@@ -88,7 +87,7 @@ class Rewriter:
     def __call__(
         self, func: Any, layouts: Sequence[Layout | None], loop_order: LoopOrder = "layout"
     ) -> Rewritten | Refusal:
-        full = _checked(func, layouts)
+        full = checked_layouts(func, layouts)
         cache = self._caches(func)
         key = _key(full, loop_order)
         if key not in cache.results:
@@ -106,7 +105,7 @@ class Rewriter:
         Returns:
             The form; a refusal if none can be written, or each was refused by its proof.
         """
-        full = _checked(func, layouts)
+        full = checked_layouts(func, layouts)
         cache = self._caches(func)
         known = cache.results.get(_key(full, loop_order))
         if isinstance(known, Refusal):
@@ -126,7 +125,7 @@ class Rewriter:
 
         The proof is about the unchanged PrimFunc; no form over the layouts is needed.
         """
-        full = _checked(func, layouts)
+        full = checked_layouts(func, layouts)
         cache = self._caches(func)
         if full not in cache.aliased_params:
             cache.aliased_params[full] = _aliased_param(cache, full)
@@ -164,43 +163,6 @@ class _FuncCache:
     def inlined(self) -> tuple[Any, Standard]:
         new = inlined(self.func, self.standard[0])
         return new, self.standard if new is self.func else standard(new)
-
-
-def _checked(func: Any, layouts: Sequence[Layout | None]) -> Layouts:
-    """A layout for each buffer. Raises ``TypeError`` or ``ValueError`` if one does not fit."""
-    if not isinstance(func, tirx.PrimFunc):
-        raise TypeError(f"rewrite: expected a tvm.tirx.PrimFunc, got {type(func).__name__}")
-    params = items(func.params)
-    if len(layouts) != len(params):
-        raise ValueError(f"rewrite: expected {len(params)} layouts, got {len(layouts)}")
-    out: list[Layout | None] = []
-    for param, layout in zip(params, layouts, strict=True):
-        if not is_buffer_var(param):
-            if layout is not None:
-                raise ValueError(f"rewrite: {param.name} is a scalar, got the layout {layout}")
-            out.append(None)
-            continue
-        full = layout or Layout.identity(len(param.ty.shape))
-        if full.rank != len(param.ty.shape):
-            raise ValueError(f"rewrite: {param.name} has rank {len(param.ty.shape)}, got {full}")
-        if full.pad_value is not None and not _representable(str(param.ty.dtype), full.pad_value):
-            raise ValueError(
-                f"rewrite: {param.name} is {param.ty.dtype}, which cannot hold {full.pad_value}"
-            )
-        out.append(full)
-    return tuple(out)
-
-
-def _representable(dtype: str, value: float) -> bool:
-    """Whether a dtype can represent a number."""
-    if "float" in dtype:
-        return True
-    if not math.isfinite(value) or value != int(value):
-        return False
-    bits = 1 if dtype == "bool" else int("".join(c for c in dtype if c.isdigit()) or 64)
-    unsigned = dtype == "bool" or dtype.startswith("uint")
-    low, high = (0, 2**bits) if unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1))
-    return bool(low <= value < high)
 
 
 def _key(layouts: Layouts, loop_order: LoopOrder) -> Hashable:

@@ -42,6 +42,8 @@ def substituted(func: Any, layouts: Sequence[Layout | None]) -> Any:
 
 
 class _Moved:
+    """Substitutes each access of a buffer whose layout changes."""
+
     def __init__(self, func: Any, layouts: Sequence[Layout | None]) -> None:
         sizes = sizes_of(func)
         self.buffers = NodeDict[Any]()

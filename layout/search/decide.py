@@ -169,8 +169,8 @@ def cheapest(search_space: Space, cost: Cost, seconds: float, extend: Extend | N
         if variable in solved.chosen and stored[value] != layout:
             converted.setdefault(value, []).append(layout)
     reads = {op: _reads(op, chosen[op], specs[op], stored, converted) for op in graph.ops}
-    kept = {v: tuple(x) for v, x in converted.items()}
-    return Plan(chosen, stored, kept, reads, search_space.needed, solved)
+    available = {v: tuple(x) for v, x in converted.items()}
+    return Plan(chosen, stored, available, reads, search_space.needed, solved)
 
 
 def layouts_in(op: Op, alternative: Alternative, spec: OpSpec) -> list[Layout | None] | None:

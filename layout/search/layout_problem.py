@@ -75,6 +75,8 @@ def problem(
 
 
 class _Builder:
+    """Collects the variables, constraints and costs of the problem."""
+
     def __init__(
         self,
         candidates: Mapping[Value, Sequence[Layout]],

@@ -69,15 +69,15 @@ def tied_replacement(op: Op, implementation: Implementation) -> Replacement | Re
             same[params[k]] = params[j]
     body = substitute(op.func.body, same)
     tied = tirx.PrimFunc(params, body, op.func.ret_type, op.func.attrs)
-    given = items(implementation.func.params)
-    wide = list(given[: len(distinct)])
+    own_params = items(implementation.func.params)
+    wide = list(own_params[: len(distinct)])
     layouts = list(implementation.layouts[: len(distinct)])
     for k, j in enumerate(first):
         if j != k:  # a parameter that nothing reads
-            source = given[distinct.index(j)]
+            source = own_params[distinct.index(j)]
             wide.insert(k, tirx.decl_buffer(source.ty.shape, str(source.ty.dtype), f"unread{k}"))
             layouts.insert(k, implementation.layouts[distinct.index(j)])
-    wide += given[len(distinct) :]
+    wide += own_params[len(distinct) :]
     layouts += implementation.layouts[len(distinct) :]
     new = tirx.PrimFunc(
         wide, implementation.func.body, implementation.func.ret_type, implementation.func.attrs

@@ -42,9 +42,9 @@ def planned_in(graph: Graph, layouts: Mapping[Op, Layouts], status: str) -> Plan
             raise ValueError(f"{value.name}: {layout} for a value that a call may write into")
         if value in stored and stored[value] != layout:
             converted.setdefault(value, {})[layout] = None
-    kept = {v: tuple(x) for v, x in converted.items()}
+    available = {v: tuple(x) for v, x in converted.items()}
     solution = Solution(frozenset(), 0.0, 0.0, status, 0)
-    return Plan(chosen, stored, kept, reads, needed, solution)
+    return Plan(chosen, stored, available, reads, needed, solution)
 
 
 def _completed(op: Op, layouts: Layouts) -> list[Layout | None]:

@@ -31,16 +31,10 @@ from ...analysis.blocks.definitions import Undefined, resolve
 from ...analysis.certify.assumptions import data_assumptions
 from ...analysis.certify.certify import proof_assumptions
 from ...analysis.lifting.tir.from_tir import Unliftable
-from ...analysis.proofs.equal import Proof
+from ...analysis.proofs.proof import Proof
 from ...analysis.results.op_info import ASSUMED, Certificate, Refusal
 from ...analysis.support.tvm_compat import TensorLoad, same_access, source_of
-from ...analysis.terms.term import (
-    ONE,
-    Int,
-    TensorVar,
-    Var,
-    as_int,
-)
+from ...analysis.terms.term import ONE, Int, TensorVar, Var, as_int
 from ...analysis.terms.traversal import free
 from ..model.extents import literal, term
 from .block_statements import BlockStatements

@@ -9,55 +9,29 @@ same buffers, which are proved equal output by output.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from ...analysis.certify.certify import input_assumptions, proof_assumptions, regroups
-from ...analysis.lifting.effects.tensor_expression import OutputDefinition, TensorExpression
+from ...analysis.lifting.effects.tensor_expression import TensorExpression
 from ...analysis.lifting.lift import lift
 from ...analysis.lifting.loops.reduction import canonical
 from ...analysis.lifting.tir.from_tir import Unliftable
-from ...analysis.proofs.context import simplify, thorough
-from ...analysis.proofs.equal import Proof, prove_equal
+from ...analysis.proofs.equal import prove_equal
 from ...analysis.proofs.pairing import Different
+from ...analysis.proofs.proof import Proof
 from ...analysis.proofs.prove import prove as holds
 from ...analysis.results.op_info import ASSUMED, Certificate, Refusal
 from ...analysis.terms.condition_terms import conj, eq0, ge0
-from ...analysis.terms.evaluate import Unevaluable, evaluate
-from ...analysis.terms.reduction_terms import identity
 from ...analysis.terms.scalar import call
-from ...analysis.terms.term import (
-    FALSE,
-    INT_DTYPES,
-    CallTerm,
-    Const,
-    Load,
-    Reduce,
-    TensorVar,
-    Term,
-    Var,
-    as_int,
-    const,
-    integer,
-    load,
-)
+from ...analysis.terms.term import CallTerm, TensorVar, Term, Var, const, load
 from ...analysis.terms.traversal import map_loads as rename
-from ...analysis.terms.traversal import rebuild, subterms, tensors
-from ...analysis.undo_layouts.move import (
-    CoordinateChange,
-    Facts,
-    Index,
-    LogicalState,
-    apply_change,
-    map_loads,
-)
+from ...analysis.terms.traversal import rebuild
+from ...analysis.undo_layouts.move import CoordinateChange, Facts, Index, LogicalState, apply_change
 from ..model.extents import literal, physical, term
-from ..model.layout import Layout
-
-Layouts = Sequence[Layout | None]
+from ..model.layout import Layout, ParamLayouts
+from .result_padding import check_padding
 
 _PADDING = "the padding of operands holds their layouts' pad values"
 
@@ -85,7 +59,7 @@ def lift_function(func: Any) -> LiftedFunction | Refusal:
         return Refusal("the compute is nested too deeply")
 
 
-def prove(func: Any, new: Any, layouts: Layouts) -> Certificate | Refusal:
+def prove(func: Any, new: Any, layouts: ParamLayouts) -> Certificate | Refusal:
     """Whether ``new`` is ``func`` over buffers in these layouts, one for each parameter.
 
     The proof covers the padding of results as well: it holds the layout's pad value, if there is
@@ -95,7 +69,7 @@ def prove(func: Any, new: Any, layouts: Layouts) -> Certificate | Refusal:
     return prove_moved(lifted, new, layouts) if isinstance(lifted, LiftedFunction) else lifted
 
 
-def prove_moved(func: LiftedFunction, new: Any, layouts: Layouts) -> Certificate | Refusal:
+def prove_moved(func: LiftedFunction, new: Any, layouts: ParamLayouts) -> Certificate | Refusal:
     """`prove` for a PrimFunc that is lifted already."""
     after = lift_function(new)
     if isinstance(after, Refusal):
@@ -110,7 +84,7 @@ def prove_moved(func: LiftedFunction, new: Any, layouts: Layouts) -> Certificate
 
 
 def _over_logical(
-    after: TensorExpression, layouts: Layouts, func: LiftedFunction
+    after: TensorExpression, layouts: ParamLayouts, func: LiftedFunction
 ) -> TensorExpression:
     """The new PrimFunc's expression over the old one's buffers; results are moved first."""
     state = LogicalState(after)
@@ -181,9 +155,10 @@ def _prove_outputs(
     before: TensorExpression,
     logical: TensorExpression,
     after: TensorExpression,
-    layouts: Layouts,
+    layouts: ParamLayouts,
     shapes: Sequence[Index],
 ) -> Certificate | Refusal:
+    """Prove the outputs equal, and their padding right, one by one."""
     if before.races != after.races or len(before.outputs) != len(after.outputs):
         return Refusal(
             "the PrimFuncs differ in their number of outputs, or in whether stores may race"
@@ -203,7 +178,7 @@ def _prove_outputs(
             proof.ordered |= part.ordered
         proof.reassociated |= regroups(old.body, "add", "mul")
         proof.ordered |= regroups(old.body, "min", "max")
-        _check_padding(raw, layouts, shapes)
+        check_padding(raw, layouts, shapes)
     exact = not (proof.reassociated or proof.finite or proof.ordered)
     padded = any(x is not None and x.pad_value is not None and x.padded(literal(s))
                  for x, s in zip(layouts, shapes, strict=True))  # fmt: skip
@@ -231,81 +206,3 @@ def _doubled(node: Term) -> Term:
         return known[term]
 
     return doubled(node)
-
-
-# ---------------------------------------------------------------------------- padding
-
-
-def _padding_conditions(layout: Layout, index: Index, shape: Index) -> list[Term]:
-    """Conditions of which at least one holds exactly where an index is in the padding."""
-    logical = map(term, layout.backward(index, literal(shape)))
-    conditions = (ge0(p - e) for p, e in zip(logical, shape, strict=True))
-    return [c for c in conditions if c is not FALSE]
-
-
-def _check_padding(definition: OutputDefinition, layouts: Layouts, shapes: Sequence[Index]) -> None:
-    """Raises `Different` if the padding of a result may not hold its pad value."""
-    position = definition.out.position
-    layout = layouts[position]
-    if layout is None or layout.pad_value is None or not layout.padded(literal(shapes[position])):
-        return
-    for condition in _padding_conditions(layout, definition.axes, shapes[position]):
-        body = definition.body
-        for tensor in sorted(tensors(body), key=lambda tensor: tensor.position):
-            body = map_loads(body, tensor, _padding_value(layouts, shapes, condition))
-        if not _is_number(simplify(body, (condition,), thorough), layout.pad_value):
-            raise Different(f"the padding of {definition.out.name} may not hold {layout.pad_value}")
-
-
-def _padding_value(
-    layouts: Layouts, shapes: Sequence[Index], condition: Term
-) -> Callable[[Load, Facts], Term]:
-    """A map from loads to pad values, for loads that read padding where ``condition`` holds."""
-
-    def value(access: Load, facts: Facts) -> Term:
-        unchanged = as_int(access) if access.dtype in INT_DTYPES else access
-        layout, shape = layouts[access.tensor.position], shapes[access.tensor.position]
-        if layout is None or layout.pad_value is None:
-            return unchanged
-        outside = _padding_conditions(layout, access.indices, shape)
-        if not any(holds(c, (condition, *facts)).proved for c in outside):
-            return unchanged
-        if access.dtype in INT_DTYPES:
-            return integer(int(layout.pad_value))
-        return const(
-            float(layout.pad_value) if "float" in access.dtype else layout.pad_value, access.dtype
-        )
-
-    return value
-
-
-#: Operations with the same result on every machine.
-_EXACT = frozenset(
-    "add sub mul div max min abs neg floor ceil trunc nearbyint sqrt ite and or not ge0 eq0 "
-    "lt le gt ge eq ne".split()
-)
-
-
-def _is_number(node: Term, value: float) -> bool:
-    """Whether a term is this number; 0.0 and -0.0 differ."""
-    node = _folded(node)
-    if tensors(node) or any(isinstance(s, CallTerm) and s.op not in _EXACT for s in subterms(node)):
-        return False
-    try:
-        result = evaluate(node, {})
-    except Unevaluable:
-        return False
-    expected = np.asarray(value, result.dtype)
-    return result.ndim == 0 and bool(
-        result == expected and np.signbit(result) == np.signbit(expected)
-    )
-
-
-def _folded(node: Term) -> Term:
-    """The term without reductions over a constant."""
-    if isinstance(node, Reduce):
-        if node.body is identity(node.op, node.dtype):
-            return _folded(node.init)
-        if node.op in ("min", "max") and isinstance(node.body, Const):
-            return call(node.op, (_folded(node.init), node.body), node.dtype)
-    return rebuild(node, _folded)

@@ -13,7 +13,8 @@ import tvm
 from tvm import relax
 
 from opinfo.frontend import FrontendError
-from opinfo.frontend.checks.json_graph import DEPTH, BadGraph, _fields, checked
+from opinfo.frontend.checks.ir_fields import fields_of
+from opinfo.frontend.checks.json_graph import DEPTH, BadGraph, checked
 from opinfo.frontend.formats.from_json import load as load_json
 from opinfo.frontend.formats.from_script import from_text
 
@@ -76,7 +77,7 @@ def test_every_field_of_the_wrong_type_is_refused(module: tvm.IRModule) -> None:
     nodes = [{"type": "ffi.Map", "data": []}, *map(_shifted, nodes)]
     for place, node in enumerate(nodes):
         for name, value in node["data"].items() if isinstance(node.get("data"), dict) else ():
-            schema = str((_fields(node["type"]) or {})[name].schema)
+            schema = str((fields_of(node["type"]) or {})[name].schema)
             if type(value) is not int or any(f"'{t}'" in schema for t in loose):
                 continue
             broken = {**node, "data": {**node["data"], name: 0}}
@@ -93,7 +94,7 @@ def _shifted(node: dict[str, Any]) -> dict[str, Any]:
         return {**node, "data": [index + 1 for index in data or ()]}
     if not isinstance(data, dict):
         return node
-    inline = {k for k, f in (_fields(node["type"]) or {}).items() if f.inline is not None}
+    inline = {k for k, f in (fields_of(node["type"]) or {}).items() if f.inline is not None}
     return {**node, "data": {k: v if k in inline else v + 1 for k, v in data.items()}}
 
 

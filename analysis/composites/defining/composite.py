@@ -93,6 +93,8 @@ class _Signature:
 
 @dataclass(frozen=True)
 class _Composite:
+    """An operator that is registered: TVM calls its methods to infer types and to legalise."""
+
     name: str
     definition: Definition
     signature: _Signature

@@ -29,6 +29,8 @@ def evaluate(expr: Any, env: Mapping[Any, Array]) -> Array:
 
 
 class _Evaluator:
+    """Evaluates expressions for arrays of values of their variables."""
+
     def __init__(self, env: Mapping[Any, Array]) -> None:
         # Comparing TVM variables builds an expression, so they are identified by their handles.
         self.env = {v.__chandle__(): a for v, a in env.items()}

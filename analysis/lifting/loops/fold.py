@@ -198,10 +198,10 @@ def _strided(axis: Var, states: tuple[CallTerm, ...], inits: Terms, updates: Ter
     for term in parts(first.args[0]) if isinstance(first, CallTerm) and first.op == "ite" else ():
         if not (isinstance(term, CallTerm) and term.op == "eq0") or axis not in free(term):
             continue
-        found = _remainder(as_int(term.args[0]), axis)
-        if found is None or not all(idle(term, u, s) for u, s in zip(updates, states, strict=True)):
+        match = _remainder(as_int(term.args[0]), axis)
+        if match is None or not all(idle(term, u, s) for u, s in zip(updates, states, strict=True)):
             continue
-        divisor, remainder = found
+        divisor, remainder = match
         count = floordiv(extent, divisor)
         if mul(count, divisor) is not extent or not ranges_over(remainder, divisor):
             continue

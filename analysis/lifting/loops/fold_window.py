@@ -24,12 +24,12 @@ def windowed(loop: Fold) -> Term | None:
     for term in parts(first.args[0]) if isinstance(first, CallTerm) and first.op == "ite" else ():
         if not (isinstance(term, CallTerm) and term.op == "eq0") or axis not in free(term):
             continue
-        found = _quotient(as_int(term.args[0]), axis)
-        if found is None or not all(
+        quotient = _quotient(as_int(term.args[0]), axis)
+        if quotient is None or not all(
             idle(term, u, s) for u, s in zip(loop.updates, loop.states, strict=True)
         ):
             continue
-        length, place = found
+        length, place = quotient
         count = floordiv(axis.extent, length)
         if mul(count, length) is not axis.extent or not ranges_over(place, count):
             continue

@@ -71,13 +71,14 @@ def close_scatter(
         poly if var not in free(poly) else ZERO if extent is ONE else as_int(fresh(extent))
         for poly, extent in zip(write.index, tensor.shape, strict=True)
     )
-    kept = frozenset[Var]().union(*map(free, index))
+    index_vars = frozenset[Var]().union(*map(free, index))
     condition, value = write.at(index, tensor.name)
     update = _chosen(condition, value, as_int(state) if isinstance(value, Int) else state)
     out = make_fold(var, (state,), (load(tensor, index),), (update,))
     elements = tuple(e.atom for e, old in zip(index, write.index, strict=True) if e is not old)
     coordinates = tuple(v for v in elements if isinstance(v, Var))
-    return Write((*(v for v in write.vars if v in kept), *coordinates), TRUE, index, out, True)
+    spatial = (v for v in write.vars if v in index_vars)
+    return Write((*spatial, *coordinates), TRUE, index, out, True)
 
 
 def _chosen(condition: Term, value: Term, state: Term) -> Term:

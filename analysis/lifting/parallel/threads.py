@@ -264,10 +264,10 @@ def combine_threads(write: Write, tensor: TensorVar, prefix: Index, over: dict[V
         return map_loads(substitute(term, renaming), frozenset({tensor}), shifted)
 
     index = (*prefix, *(as_int(go(p)) for p in write.index[rank:]))
-    kept = tuple(v for v in write.vars if v not in over)
+    own_vars = tuple(v for v in write.vars if v not in over)
     threads = tuple(v for p in prefix for v in free(p) if v in over)
     return replace(
-        write, vars=(*kept, *threads), guard=go(write.guard), index=index, value=go(write.value)
+        write, vars=(*own_vars, *threads), guard=go(write.guard), index=index, value=go(write.value)
     )
 
 

@@ -38,7 +38,7 @@ def atom(term: Term) -> Term:
 
 
 @dataclass(frozen=True)
-class Read:
+class AccessRead:
     """``out[axes] = tensor[index]``."""
 
     out: TensorVar
@@ -47,21 +47,21 @@ class Read:
     index: tuple[Int, ...]
 
 
-def read_of(definition: OutputDefinition) -> Read | Refusal:
+def read_of(definition: OutputDefinition) -> AccessRead | Refusal:
     """The output as a single load."""
     term = atom(definition.body)
     if not isinstance(term, Load):
         return Refusal("the compute is not one load")
-    return Read(definition.out, definition.axes, term.tensor, term.indices)
+    return AccessRead(definition.out, definition.axes, term.tensor, term.indices)
 
 
-def single_read(expression: TensorExpression) -> Read | Refusal:
+def single_read(expression: TensorExpression) -> AccessRead | Refusal:
     """The only output as a single load."""
     if len(expression.outputs) != 1:
         return Refusal("the function has several outputs")
     read = read_of(expression.outputs[0])
-    if isinstance(read, Read) and read.tensor.scalar:
-        return Refusal("a scalar parameter fills the output, which is no movement of data")
+    if isinstance(read, AccessRead) and read.tensor.scalar:
+        return Refusal("a scalar parameter fills the output, so no data is moved")
     return read
 
 

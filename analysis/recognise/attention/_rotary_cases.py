@@ -13,10 +13,10 @@ YARN = (4.0, 1.25, 1.5)
 
 
 def _case(op: str, *operands: str, **attrs: Any) -> Matches:
-    given = {"base": 10000.0, "rotary_dim": 8, **attrs}
+    attributes = {"base": 10000.0, "rotary_dim": 8, **attrs}
     usual = {"style": "neox", "heads": (), "scale": 1.0, "scaling": "none", "parameters": (),
              "compute_dtype": "float32"}  # fmt: skip
-    return Matches(op, operands, given, {**usual, **given})
+    return Matches(op, operands, attributes, {**usual, **attributes})
 
 
 def matched(op: str) -> list[Matches]:

@@ -26,9 +26,9 @@ _QKV, _HALF, _FULL = "float16[n, 8, 8]", "float32[4]", "float32[8]"
 
 
 def _case(*operands: str, **attrs: Any) -> Matches:
-    given = {"base": 10000.0, "rotary_dim": 8, **attrs}
+    attributes = {"base": 10000.0, "rotary_dim": 8, **attrs}
     usual = {"style": "neox", "heads": (), "scale": 1.0, "amplitude": 1.0, "longest": None}
-    return Matches(LONG, operands, given, {**usual, **given})
+    return Matches(LONG, operands, attributes, {**usual, **attributes})
 
 
 MATCHES = [

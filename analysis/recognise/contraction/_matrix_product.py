@@ -62,20 +62,20 @@ def factors(expression: TensorExpression) -> Factors | Refusal:
     return Factors(a, b, expression.outputs[0].axes, contraction.reduce.axes)
 
 
-def is_matmul(found: Factors) -> bool:
+def is_matmul(product: Factors) -> bool:
     """Whether the last index of a and the second to last of b are contracted."""
-    a, b = found.a, found.b
+    a, b = product.a, product.b
     if not (a.indices and b.indices):  # a scalar
         return False
     index = a.indices[-1]
-    if only(index) is not None and only(index) not in found.summed:
+    if only(index) is not None and only(index) not in product.summed:
         return False
     if b.indices[-2 if len(b.indices) > 1 else -1] is not index:
         return False
     inner = a.shape[-1], b.shape[-2 if len(b.indices) > 1 else -1]
     if inner[0] is not inner[1] and None not in (inner[0].const, inner[1].const):
         return False  # of two sizes TVM takes the first for both
-    axes = list(found.axes)
+    axes = list(product.axes)
     if len(b.indices) > 1 and (not axes or b.indices[-1] is not axes.pop()):
         return False
     if len(a.indices) > 1 and (not axes or a.indices[-2] is not axes.pop()):

@@ -45,12 +45,12 @@ def main(x: T.Buffer((4, 8), "float32"), w: T.Buffer((8, 6), "float32"),
 @recogniser("matmul", precedence=620, ops=("relax.matmul",))
 def matmul(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match a sum of products whose indices are those of a matrix product."""
-    found = factors(expression)
-    if isinstance(found, Refusal):
-        return found
-    attrs = found.attrs(expression.outputs[0].out.dtype)
+    product = factors(expression)
+    if isinstance(product, Refusal):
+        return product
+    attrs = product.attrs(expression.outputs[0].out.dtype)
     return [
         Proposal("relax.matmul", (order.a.tensor.position, order.b.tensor.position), attrs)
-        for order in (found, replace(found, a=found.b, b=found.a))
+        for order in (product, replace(product, a=product.b, b=product.a))
         if is_matmul(order)
     ]

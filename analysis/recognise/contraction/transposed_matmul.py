@@ -61,27 +61,27 @@ REFUSES = [
 @recogniser("transposed_matmul", precedence=625, ops=(TRANSPOSED_MATMUL,))
 def transposed_matmul(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match a product that is a matrix product after swapping the last axes of an operand."""
-    found = factors(expression)
-    if isinstance(found, Refusal):
-        return found
-    attrs = {"out_dtype": None, **found.attrs(expression.outputs[0].out.dtype)}
+    product = factors(expression)
+    if isinstance(product, Refusal):
+        return product
+    attrs = {"out_dtype": None, **product.attrs(expression.outputs[0].out.dtype)}
     return [
         Proposal(
             TRANSPOSED_MATMUL,
             (order.a.tensor.position, order.b.tensor.position),
             {"transposed": list(transposed), **attrs},
         )
-        for order, transposed in _orders(found)
+        for order, transposed in _orders(product)
         if is_matmul(order)
     ]
 
 
-def _orders(found: Factors) -> Iterator[tuple[Factors, tuple[bool, bool]]]:
+def _orders(product: Factors) -> Iterator[tuple[Factors, tuple[bool, bool]]]:
     """The factors in both orders, with the axes swapped of which operand is transposed."""
-    for first, second in ((found.a, found.b), (found.b, found.a)):
+    for first, second in ((product.a, product.b), (product.b, product.a)):
         for transposed in (_NT, _TN, _TT):
             operands = (first, second)
             if any(swap and len(x.shape) < 2 for x, swap in zip(operands, transposed, strict=True)):
                 continue
             a, b = (x.swapped if swap else x for x, swap in zip(operands, transposed, strict=True))
-            yield replace(found, a=a, b=b), transposed
+            yield replace(product, a=a, b=b), transposed

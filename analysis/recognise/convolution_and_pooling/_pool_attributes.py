@@ -94,12 +94,12 @@ def _fitted(pool: PooledLoad, sizes: tuple[int, ...], fitted: list[Fitted]) -> I
     if any(s.after != s.before for s in fitted) and all(map(_rounds_up, fitted)):
         up = {**attrs, "ceil_mode": True, "padding": (*before, *before)}
         variants.insert(0 if all(s.before < s.after for s in fitted) else 1, up)
-    found = [{**variant, "count_include_pad": include} for variant in variants
+    fitting = [{**variant, "count_include_pad": include} for variant in variants
              for include in counted]  # fmt: skip
     if seen and not first:
         up = {**attrs, "ceil_mode": True, "count_include_pad": True}
-        found += [{**up, "padding": (*before, *behind)} for behind in _behind(fitted)]
-    for reading in found:
+        fitting += [{**up, "padding": (*before, *behind)} for behind in _behind(fitted)]
+    for reading in fitting:
         yield pool.proposal(reading, notes if not reading["ceil_mode"] else ())
 
 

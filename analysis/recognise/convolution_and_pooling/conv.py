@@ -106,6 +106,8 @@ def conv(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
 
 @dataclass(frozen=True)
 class _Conv:
+    """A candidate convolution: its spatial dimensions, taps and windows."""
+
     expression: TensorExpression
     contraction: Product
     data: Load

@@ -17,7 +17,7 @@ from ...proposal.undetermined import Undetermined
 from ...registry import Matches, Refuses, recogniser
 from ...results.op_info import Refusal
 from ...terms.quotient import is_div
-from ...terms.term import ONE, CallTerm, Int, Load, Var, as_int
+from ...terms.term import ONE, CallTerm, Int, Load, TensorVar, Var, as_int
 from .._forms.access_functions import ratio
 from .._forms.sums_of_products import Product, affine, product
 from .conv import SPATIAL
@@ -114,27 +114,18 @@ def _proposals(
     groups = ratio(out.shape[1], kernel.tensor.shape[1])
     if groups is None or any(s is None for s in spatial):
         return
-    strides, before, dilations = zip(*(s for s in spatial if s is not None), strict=True)
-    behind, extra = [], []
-    loose: list[Undetermined] = []
-    for d, (stride, pad, dilation) in enumerate(
-        zip(strides, before, dilations, strict=True), start=2
-    ):
-        taps = kernel.tensor.shape[d]
-        grown = _grown(data.tensor.shape[d], out.shape[d], stride, pad, dilation, taps)
-        if grown is None:
-            return
-        behind.append(grown[0])
-        extra.append(grown[1])
-        if taps is ONE:
-            loose.append(Undetermined("dilation", "the kernel extent is 1", d - 2, low=1))
-        loose += _traded(d - 2, len(strides), grown, stride)
+    dimensions = tuple(s for s in spatial if s is not None)
+    strides, before, dilations = zip(*dimensions, strict=True)
+    ends = _ends(out, data, kernel, dimensions)
+    if ends is None:
+        return
+    behind, extra, loose = ends
     letters = SPATIAL[len(out.shape)]
     layout, kernel_layout = f"NC{letters}", f"IO{letters}"
     attrs = {
         "strides": strides,
         "padding": (*before, *behind),
-        "output_padding": tuple(extra),
+        "output_padding": extra,
         "dilation": dilations,
         "groups": groups,
         "data_layout": layout,
@@ -152,8 +143,31 @@ def _proposals(
             kernel.tensor.position: kernel_layout,
             out.position: layout,
         },
-        undetermined=tuple(loose),
+        undetermined=loose,
     )
+
+
+def _ends(
+    out: TensorVar, data: Load, kernel: Load, dimensions: Sequence[tuple[int, int, int]]
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[Undetermined, ...]] | None:
+    """Trailing and output padding of each dimension, and the attributes that are not determined.
+
+    ``dimensions`` are stride, leading padding and dilation. None if an extent of the output fits no
+    padding.
+    """
+    behind, extra = [], []
+    loose: list[Undetermined] = []
+    for d, (stride, pad, dilation) in enumerate(dimensions, start=2):
+        taps = kernel.tensor.shape[d]
+        grown = _grown(data.tensor.shape[d], out.shape[d], stride, pad, dilation, taps)
+        if grown is None:
+            return None
+        behind.append(grown[0])
+        extra.append(grown[1])
+        if taps is ONE:
+            loose.append(Undetermined("dilation", "the kernel extent is 1", d - 2, low=1))
+        loose += _traded(d - 2, len(dimensions), grown, stride)
+    return tuple(behind), tuple(extra), tuple(loose)
 
 
 def _dimension(

@@ -8,7 +8,7 @@ from ...lifting.effects.tensor_expression import TensorExpression
 from ...proposal.proposal import Proposal
 from ...registry import Matches, Refuses, recogniser
 from ...results.op_info import Refusal
-from .._forms.access_functions import Read, read_of
+from .._forms.access_functions import AccessRead, read_of
 
 OP = "relax.meshgrid"
 MATCHES = [
@@ -39,7 +39,7 @@ def f(
 @recogniser("meshgrid", precedence=290, ops=(OP,))
 def meshgrid(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match outputs that are each one vector along an axis of its own."""
-    reads = [r for r in map(read_of, expression.outputs) if isinstance(r, Read)]
+    reads = [r for r in map(read_of, expression.outputs) if isinstance(r, AccessRead)]
     if len(reads) != len(expression.outputs) or len(reads) < 2:
         return Refusal("the outputs are not several, each of one load")
     if any(len(r.index) != 1 or len(r.axes) != len(reads) for r in reads):

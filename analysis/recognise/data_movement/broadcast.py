@@ -18,7 +18,7 @@ from ...results.op_info import Refusal
 from ...terms.flat import flat, volume
 from ...terms.integer import floordiv, floormod
 from ...terms.term import ONE, Int, integer
-from .._forms.access_functions import Read, dims, ratio, single_read
+from .._forms.access_functions import AccessRead, dims, ratio, single_read
 
 MATCHES = [
     Matches("relax.broadcast_to", ("float32[3, 1]",), {"shape": (2, 3, 5)}),
@@ -122,7 +122,7 @@ def repeat(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     ]
 
 
-def _counts(read: Read, shape: Sequence[Int]) -> list[int] | None:
+def _counts(read: AccessRead, shape: Sequence[Int]) -> list[int] | None:
     """The ratio of each output extent to the input's."""
     counts = [ratio(o, e) for o, e in zip(read.out.shape, shape, strict=True)]
     return None if any(k is None or k < 1 for k in counts) else [k for k in counts if k]

@@ -11,7 +11,7 @@ from ...proposal.undetermined import LISTED, among
 from ...registry import Matches, Refuses, recogniser
 from ...results.op_info import Refusal
 from ...terms.term import ONE
-from .._forms.access_functions import Read, single_read
+from .._forms.access_functions import AccessRead, single_read
 
 OP = "relax.permute_dims"
 MATCHES = [
@@ -59,7 +59,7 @@ def permute_dims(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     return [Proposal(OP, (reading.tensor.position,), {"axes": axes}, undetermined=loose)]
 
 
-def _orders(axes: list[int], read: Read) -> list[list[int]]:
+def _orders(axes: list[int], read: AccessRead) -> list[list[int]]:
     """The permutations that differ only in the order of dimensions of extent 1."""
     places = [k for k, e in enumerate(read.out.shape) if e is ONE]
     orders = []
@@ -71,7 +71,7 @@ def _orders(axes: list[int], read: Read) -> list[list[int]]:
     return orders
 
 
-def permutation(read: Read) -> list[int] | Refusal:
+def permutation(read: AccessRead) -> list[int] | Refusal:
     """The input axis for each output axis."""
     shape = read.tensor.shape
     if len(shape) != len(read.axes):

@@ -22,7 +22,7 @@ from ...terms.order import nonneg
 from ...terms.scalar import MAX_INT64
 from ...terms.term import ZERO, CallTerm, Int, as_int, integer
 from ...terms.traversal import subterms
-from .._forms.access_functions import Read, affine, plain, single_read
+from .._forms.access_functions import AccessRead, affine, plain, single_read
 
 OP = "relax.strided_slice"
 
@@ -70,7 +70,7 @@ def f(a: T.Buffer((10, 10), "float32"), out: T.Buffer((4, 5), "float32")):
 ]
 
 
-def ranges(read: Read) -> list[tuple[Int, int]] | Refusal:
+def ranges(read: AccessRead) -> list[tuple[Int, int]] | Refusal:
     """``(begin, stride)`` of every axis."""
     if len(read.axes) != len(read.index):
         return Refusal("input and output have different ranks")
@@ -93,11 +93,11 @@ def flip(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     if reading.out.shape != reading.tensor.shape:
         return Refusal("input and output have different shapes")
     reversed_axes = [k for k, (_, stride) in enumerate(axis_ranges) if stride == -1]
-    kept = all(
+    unchanged = all(
         index is reading.axes[k] for k, index in enumerate(reading.index) if k not in reversed_axes
     )
     axis = reversed_axes[0] if len(reversed_axes) == 1 else None
-    if axis is None or not kept or axis_ranges[axis][0] is not reading.out.shape[axis] - 1:
+    if axis is None or not unchanged or axis_ranges[axis][0] is not reading.out.shape[axis] - 1:
         return Refusal("not exactly one axis is reversed")
     return [Proposal("relax.flip", (reading.tensor.position,), {"axis": axis})]
 
@@ -128,7 +128,7 @@ def strided_slice(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
 
 
 def _loose(
-    read: Read, axes: list[int], axis_ranges: list[tuple[Int, int]]
+    read: AccessRead, axes: list[int], axis_ranges: list[tuple[Int, int]]
 ) -> Iterator[Undetermined]:
     """Ends with the same number of steps, and the stride if there is only one step."""
     why = "the slice ends between two steps, or with the input"
@@ -152,7 +152,7 @@ def _loose(
 
 
 def _variants(
-    read: Read, axes: list[int], begins: list[Int], ends: list[Int], symbolic: bool
+    read: AccessRead, axes: list[int], begins: list[Int], ends: list[Int], symbolic: bool
 ) -> Iterator[dict[str, Any]]:
     """Equivalent ranges; TVM clips symbolic ones, which changes the form of their extents."""
     extents = [read.tensor.shape[k] for k in axes]

@@ -12,7 +12,7 @@ from ...proposal.proposal import Proposal
 from ...registry import Matches, Refuses, recogniser
 from ...results.op_info import Refusal
 from ...terms.term import ZERO
-from .._forms.access_functions import Read, affine, plain, read_of
+from .._forms.access_functions import AccessRead, affine, plain, read_of
 
 OP = "relax.split"
 MATCHES = [
@@ -60,7 +60,7 @@ def split(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match ``out_j[y] = x[y + b_j]`` with ``b_{j+1} = b_j + extent_j``."""
     if len(expression.outputs) < 2:
         return Refusal("the function has one output")
-    reads = [r for r in map(read_of, expression.outputs) if isinstance(r, Read)]
+    reads = [r for r in map(read_of, expression.outputs) if isinstance(r, AccessRead)]
     if len(reads) != len(expression.outputs) or len({r.tensor for r in reads}) != 1:
         return Refusal("the outputs are not loads of one tensor")
     tensor = reads[0].tensor

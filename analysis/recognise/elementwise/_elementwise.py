@@ -72,13 +72,13 @@ def mixed_proposals(expression: TensorExpression, ops: Ops) -> list[Proposal]:
     (definition,) = expression.outputs
     if root(definition.body) not in ops.by_root:
         return []
-    found: list[Proposal] = []
+    proposals: list[Proposal] = []
     for body in unified(definition.body):
         formula = scalar(body)
         if not formula.reason and formula.loads:
             same = replace(definition, body=body)
-            found += [proposal for _, proposal in _ranked(same, formula, ops, unchanged)]
-    return found
+            proposals += [proposal for _, proposal in _ranked(same, formula, ops, unchanged)]
+    return proposals
 
 
 def _ranked(

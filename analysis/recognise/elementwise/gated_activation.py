@@ -83,10 +83,10 @@ def gated_activation(expression: TensorExpression) -> Sequence[Proposal] | Refus
     loads = {t for t in subterms(body) if isinstance(t, Load)}
     calls = [t for t in subterms(body) if isinstance(t, CallTerm)]
     names = {t.op for t in calls}
-    found = [a for a in ACTIVATIONS if names.intersection(_CALLS[a])]
-    if len(loads) != 2 or len({t.tensor for t in loads}) != 1 or not found:
+    activations = [a for a in ACTIVATIONS if names.intersection(_CALLS[a])]
+    if len(loads) != 2 or len({t.tensor for t in loads}) != 1 or not activations:
         return Refusal("the product does not read two elements of one tensor and activate one")
-    inside = [t for t in calls if t.op in _CALLS[found[0]]]
+    inside = [t for t in calls if t.op in _CALLS[activations[0]]]
     gates = {s for t in inside for s in subterms(t) if isinstance(s, Load)}
     if len(gates) != 1:
         return Refusal("both elements are activated")
@@ -105,4 +105,4 @@ def gated_activation(expression: TensorExpression) -> Sequence[Proposal] | Refus
     paired = abs(distance) == 1 and not is_const(definition.out.shape[axis], 1)
     attrs = {"axis": axis, "gate": int(distance < 0), "paired": paired}
     operands = (tensor.position,)
-    return [Proposal(GATED, operands, {"activation": a, **attrs}) for a in found]
+    return [Proposal(GATED, operands, {"activation": a, **attrs}) for a in activations]

@@ -21,7 +21,7 @@ from ...results.op_info import Refusal
 from ...terms.order import is_closed
 from ...terms.term import ONE, ZERO, CallTerm, Int, Load, Term
 from ...terms.traversal import subterms
-from .._forms.access_functions import Read, atom, plain, single_read
+from .._forms.access_functions import AccessRead, atom, plain, single_read
 
 MATCHES = [
     Matches("relax.take", ("float32[10, n]", "int64[3]"), {"axis": 0, "mode": "fast"}),
@@ -69,7 +69,7 @@ Outcome = Sequence[Proposal] | Refusal
 NO_LOAD = Refusal("no coordinate is read from a tensor")
 
 
-def indexed(read: Read) -> dict[int, list[Load]]:
+def indexed(read: AccessRead) -> dict[int, list[Load]]:
     """For each axis of the input whose coordinate is read, the loads in it."""
     by_axis = {}
     for k, poly in enumerate(read.index):
@@ -103,7 +103,7 @@ def take(expression: TensorExpression) -> Outcome:
     return [Proposal("relax.take", (reading.tensor.position, load.tensor.position), attrs)]
 
 
-def _at_size(reading: Read) -> Outcome:
+def _at_size(reading: AccessRead) -> Outcome:
     """Match ``out[a, b] = x[a, i, b]`` with an index i over sizes."""
     if len(reading.index) != len(reading.axes) + 1:
         return NO_LOAD
@@ -115,14 +115,14 @@ def _at_size(reading: Read) -> Outcome:
     return [Proposal("relax.take", (reading.tensor.position,), attrs)]
 
 
-def _outer(expression: TensorExpression) -> Read | Refusal:
+def _outer(expression: TensorExpression) -> AccessRead | Refusal:
     """The load, for mode ``nan`` inside its bounds check."""
     (definition,) = expression.outputs[:1]
     body = atom(definition.body)
     if len(expression.outputs) == 1 and isinstance(body, CallTerm) and body.op == "ite":
         term = atom(body.args[1])
         if isinstance(term, Load):
-            return Read(definition.out, definition.axes, term.tensor, term.indices)
+            return AccessRead(definition.out, definition.axes, term.tensor, term.indices)
     return single_read(expression)
 
 

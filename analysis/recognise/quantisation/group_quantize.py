@@ -117,8 +117,8 @@ def group_quantize(expression: TensorExpression) -> Sequence[Proposal] | Refusal
 
 def _length(body: Term, op: str) -> int:
     """The number of values that the outermost reduction combines; 1 if there is none."""
-    found = next((t for t in subterms(body) if isinstance(t, Reduce) and t.op == op), None)
+    reduction = next((t for t in subterms(body) if isinstance(t, Reduce) and t.op == op), None)
     length = 1
-    for axis in found.axes if found else ():
+    for axis in reduction.axes if reduction else ():
         length *= (axis.extent.const if axis.extent is not None else None) or 0
     return length

@@ -77,11 +77,11 @@ def chunked_softmax(expression: TensorExpression) -> Sequence[Proposal] | Refusa
     bodies = [c.body for c in expression.outputs]
     if len(bodies) > 2 or not any(isinstance(s, Reduce) for s in subterms(bodies[0])):
         return Refusal("the compute is not a softmax over chunks")
-    found = _threshold(bodies)
+    comparison = _threshold(bodies)
     inputs = {x.tensor: None for b in bodies for x in read(b)}
-    if found is None:
+    if comparison is None:
         return Refusal("no vector is compared with a literal")
-    heat, threshold = found
+    heat, threshold = comparison
     tables = [t for t in inputs if len(t.shape) == 2]
     attrs = {"threshold": threshold}
     if len(bodies) == 2 and len(tables) == 1:

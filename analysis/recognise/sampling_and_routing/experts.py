@@ -103,7 +103,7 @@ def experts(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     (source,) = tensors
     choice = bare(definition.body)
     if not (isinstance(choice, CallTerm) and choice.op == "ite"):
-        return Refusal("the compute is no choice")
+        return Refusal("the compute does not choose experts")
     if len(shape) == len(source.shape) == 2 and shape[1].const is not None:
         compared = {x for x in subterms(choice.args[0]) if isinstance(x, Load)}
         if source.shape[1].const != len(compared):  # the definition compares each of them

@@ -105,7 +105,7 @@ def token_logits(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
         return [Proposal(BITMASK, tuple(t.position for t in tensors))]
     tokens = index_vector(column, stores.fold)
     if not isinstance(row, Load) or tokens is None or len(tables) != 1 or len(vectors) != 1:
-        return Refusal("the stores are no penalties or masks of logits")
+        return Refusal("the stores are not penalties or masks of logits")
     positions = index_vector(row.indices[0], stores.fold)
     if positions is None:
         return Refusal("the rows are not those of sequences")

@@ -12,8 +12,8 @@ def forget_oldest(folder: Path, most: int) -> None:
     Raises:
         OSError: The folder cannot be read.
     """
-    with os.scandir(folder) as found:
-        states = [(s.st_mtime_ns, s.st_size, Path(f.path)) for f in found for s in (f.stat(),)]
+    with os.scandir(folder) as entries:
+        states = [(s.st_mtime_ns, s.st_size, Path(f.path)) for f in entries for s in (f.stat(),)]
     total = 0
     for _, size, path in sorted(states, reverse=True):
         total += size

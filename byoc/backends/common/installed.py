@@ -49,6 +49,6 @@ def package_folders(package: str, kind: str) -> tuple[Path, ...]:
     except PackageNotFoundError:
         return ()
     # One file for each folder: a package of headers has thousands.
-    one = {f.parts[: f.parts.index(kind) + 1]: f for f in listed if kind in f.parts[:-1]}
-    places = (Path(str(f.locate())).parents[len(f.parts) - 1 - len(k)] for k, f in one.items())
+    folders = {f.parts[: f.parts.index(kind) + 1]: f for f in listed if kind in f.parts[:-1]}
+    places = (Path(str(f.locate())).parents[len(f.parts) - 1 - len(k)] for k, f in folders.items())
     return tuple(dict.fromkeys(place.resolve() for place in places))

@@ -87,8 +87,8 @@ class Strided:
         if len(digits) > 1 and extent != self.shape[axis]:
             return None
         step = digits[0][1] if digits else 0
-        kept = digits if len(digits) > 1 else _digits([(extent, step)])
-        axes = (*self.axes[:axis], kept, *self.axes[axis + 1 :])
+        parts = digits if len(digits) > 1 else _digits([(extent, step)])
+        axes = (*self.axes[:axis], parts, *self.axes[axis + 1 :])
         return Strided(axes, self.offset + begin * step)
 
     def step(self, axis: int) -> Extent | None:

@@ -182,9 +182,9 @@ def _scheduled(func: Any, target: Any) -> Any:
     TVM's rules for products go before a product by single threads, its other rules after it.
     """
     func = with_valid_names(func)
-    own = expert_scheduled(func) or packed_scheduled(func) or gpu_scheduled(func)
-    if own:
-        return with_fast_functions(own)
+    scheduled = expert_scheduled(func) or packed_scheduled(func) or gpu_scheduled(func)
+    if scheduled:
+        return with_fast_functions(scheduled)
     ordered = in_order(func)
     for form in (ordered, ordered.with_attr(WITHOUT_TENSORS, True)):
         out = _by_tvm(form, dl.gpu.Matmul(), target)
@@ -192,9 +192,9 @@ def _scheduled(func: Any, target: Any) -> Any:
             return out
     if (out := _by_tvm(ordered, dl.gpu.GEMV(), target)) is not None:
         return out
-    own = directly_scheduled(func)
-    if own:
-        return own
+    scheduled = directly_scheduled(func)
+    if scheduled:
+        return scheduled
     for form in (ordered, *_over_sizes(func)):
         for rule in (dl.gpu.Reduction(), dl.gpu.GeneralReduction(), dl.gpu.Fallback()):
             if (out := _by_tvm(form, rule, target)) is not None:

@@ -81,10 +81,10 @@ def implementation(region: Region) -> str | None:
 
     It is ``ref:any`` if any step is reference code, else that of the first step.
     """
-    found = implementations(region)
-    if found is None or not found.steps:
+    kernels = implementations(region)
+    if kernels is None or not kernels.steps:
         return None
-    names = [step.split()[-1] for step in found.steps]
+    names = [step.split()[-1] for step in kernels.steps]
     return next((n for n in names if n.startswith("ref")), names[0])
 
 

@@ -38,9 +38,9 @@ class DynamicQuantisation:
     def scale(self, node: NodeProto) -> str | None:
         """The scale of a new `DynamicQuantizeLinear` in place of a choice."""
         writer, number = self.facts.writer, self.facts.number
-        flat, one, quotient = node.inputs
+        flat, unit, quotient = node.inputs
         equal, divided = writer.before(flat, "Equal"), writer.before(quotient, "Div")
-        if equal is None or divided is None or not number(one, 1.0):
+        if equal is None or divided is None or not number(unit, 1.0):
             return None
         span = writer.before(divided.inputs[0], "Sub")
         if span is None or not number(divided.inputs[1], 255.0):
@@ -88,10 +88,10 @@ class DynamicQuantisation:
         if moved.op == "Sub" and not self.facts.number(moved.inputs[0], 0.0):
             return None
         divided = writer.before(moved.inputs[-1], "Div")
-        found = None if divided is None else self.by_scale.get(divided.inputs[1])
-        if divided is None or found is None or divided.inputs[0] != found.low:
+        quantised = None if divided is None else self.by_scale.get(divided.inputs[1])
+        if divided is None or quantised is None or divided.inputs[0] != quantised.low:
             return None
-        return self._cast(found.zero, node)
+        return self._cast(quantised.zero, node)
 
     def codes(self, node: NodeProto) -> str | None:
         """The codes as float32 in place of a clip."""
@@ -102,11 +102,11 @@ class DynamicQuantisation:
         for rounded, point in (added.inputs, added.inputs[::-1]):
             nearest = writer.before(rounded, "Round")
             divided = None if nearest is None else writer.before(nearest.inputs[0], "Div")
-            found = None if divided is None else self.by_scale.get(divided.inputs[1])
-            if divided is None or found is None or divided.inputs[0] != found.data:
+            quantised = None if divided is None else self.by_scale.get(divided.inputs[1])
+            if divided is None or quantised is None or divided.inputs[0] != quantised.data:
                 continue
-            if self.facts.origins.get(point) == found.zero:
-                return self._cast(found.codes, node)
+            if self.facts.origins.get(point) == quantised.zero:
+                return self._cast(quantised.codes, node)
         return None
 
     def _to_255(self, clip: NodeProto) -> bool:

@@ -18,7 +18,7 @@ _NAMES = {number: name for name, number in ELEMENT_TYPES.items()}
 
 
 @dataclass(frozen=True)
-class Codes:
+class IntegerCodes:
     """Integers of 8 bits, less a scalar zero point.
 
     Attributes:
@@ -85,15 +85,15 @@ class IntegerFacts:
             self.bounds[node.output], self.origins[node.output] = bound, origin
         return None
 
-    def codes(self, name: str) -> Codes | None:
+    def codes(self, name: str) -> IntegerCodes | None:
         """The integers of 8 bits of which a tensor is the difference from a zero point."""
         difference = self.writer.before(name, "Sub")
         if difference is None:
             small = self._small(name)
-            return None if small is None else Codes(small, None, self.bound(small) or 0)
+            return None if small is None else IntegerCodes(small, None, self.bound(small) or 0)
         small = self._small(difference.inputs[0])
         zero = None if small is None else self._zero(difference.inputs[1], small)
-        return None if small is None or zero is None else Codes(small, zero, 255)
+        return None if small is None or zero is None else IntegerCodes(small, zero, 255)
 
     def _small(self, name: str) -> str | None:
         """The tensor of 8 bits of which a tensor is a cast."""

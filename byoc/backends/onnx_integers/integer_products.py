@@ -17,7 +17,7 @@ from ...backend.region import Array
 from ...patterns.symbolic_shapes import same_shape
 from ..onnx_operators.graph.element_types import ELEMENT_TYPES
 from ..onnx_operators.graph.graph_writer import NodeProto
-from .integer_facts import EXACT, Codes, IntegerFacts, greatest
+from .integer_facts import EXACT, IntegerCodes, IntegerFacts, greatest
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class IntegerProducts:
             return None
         return self._written("MatMulInteger", node, codes, stored, total)
 
-    def _of_two(self, node: NodeProto, left: Codes) -> str | None:
+    def _of_two(self, node: NodeProto, left: IntegerCodes) -> str | None:
         """The product of two tensors of codes, with the bound that their depth gives."""
         right, shape = self._matrix(node.inputs[1]), self.facts.shape(node.inputs[1])
         depth = None if shape is None else shape[-2]
@@ -55,7 +55,7 @@ class IntegerProducts:
                  for c in (left, right)]  # fmt: skip
         return self._product("MatMulInteger", node, [left.name, right.name, *zeros], total)
 
-    def _matrix(self, name: str) -> Codes | None:
+    def _matrix(self, name: str) -> IntegerCodes | None:
         """Codes of which a tensor of two axes or more is made, with one zero point."""
         codes = self.facts.codes(name)
         shapes = [self.facts.shape(n) or () for n in (name, codes.name if codes else name)]
@@ -78,7 +78,7 @@ class IntegerProducts:
         return self._written("ConvInteger", node, codes, stored, total)
 
     def _total(
-        self, node: NodeProto, weights: Array, axes: tuple[int, ...], codes: Codes
+        self, node: NodeProto, weights: Array, axes: tuple[int, ...], codes: IntegerCodes
     ) -> int | None:
         """The largest magnitude of a sum of products; None if one may be rounded."""
         if greatest(weights) is None:
@@ -94,7 +94,7 @@ class IntegerProducts:
         )
 
     def _written(
-        self, op: str, node: NodeProto, codes: Codes, stored: tuple[Array, Array], total: int
+        self, op: str, node: NodeProto, codes: IntegerCodes, stored: tuple[Array, Array], total: int
     ) -> str:
         writer, (weights, point) = self.facts.writer, stored
         inputs = [codes.name, writer.constant(weights), codes.zero or writer.scalar(0, "uint8")]

@@ -65,9 +65,9 @@ def calibrate(how: Measure, grid: Sequence[Point] | None = None) -> Calibration:
     listed = list(grid)
     lowered = read(prepare(module(listed), backends), "calibrate")
     timed = list(_timed(lowered, listed, backends, how))
-    found, _ = results([t.candidate for t in timed], how)
+    timings, _ = results([t.candidate for t in timed], how)
     times = {t: r.microseconds for t in timed
-             if isinstance(r := found.get(t.candidate.key), Measured)}  # fmt: skip
+             if isinstance(r := timings.get(t.candidate.key), Measured)}  # fmt: skip
     return Calibration(machine, _samples(times))
 
 

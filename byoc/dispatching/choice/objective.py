@@ -35,6 +35,8 @@ def keeping_chains() -> Cost:
 
 
 class _Chains:
+    """Says which values are inside a chain that a backend may take; each answer is cached."""
+
     def __init__(self) -> None:
         self.analyse = analyser()
         self.anchored: dict[Op, bool] = {}

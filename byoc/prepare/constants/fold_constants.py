@@ -49,6 +49,8 @@ def fold_constants(mod: Any) -> Any:
 
 @relax.expr_functor.mutator
 class _Writer(relax.PyExprMutator):  # type: ignore[misc]
+    """Replaces what was computed by its constants, and drops what nothing needs any more."""
+
     def __init__(self, mod: Any, constants: NodeDict[Any]) -> None:
         super().__init__(mod)
         self.constants = constants

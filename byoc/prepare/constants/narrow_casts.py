@@ -40,6 +40,8 @@ def fold_narrow_casts(mod: Any) -> Any | None:
 
 @relax.expr_functor.mutator
 class _Writer(relax.PyExprMutator):  # type: ignore[misc]
+    """Replaces casts of constants by their results."""
+
     def __init__(self, mod: Any) -> None:
         super().__init__(mod)
         self.folded = False
@@ -61,8 +63,8 @@ def _converted(constant: Any, dtype: str) -> Any:
     import ml_dtypes
 
     dtypes: Any = ml_dtypes
-    array, wanted = array_of(constant).numpy(), getattr(dtypes, dtype, dtype)
+    array, target = array_of(constant).numpy(), getattr(dtypes, dtype, dtype)
     if dtype.startswith(NARROW):
-        most = float(dtypes.finfo(wanted).max)
+        most = float(dtypes.finfo(target).max)
         array = np.clip(array.astype("float32"), -most, most)
-    return array.astype(wanted)
+    return array.astype(target)

@@ -20,6 +20,7 @@ from tvm import relax
 
 from ....analysis.lifting.tir.node import NodeDict
 from ....analysis.support.tvm_compat import GenericConst, array_of
+from ..mutation.bindings import final_value
 from ..mutation.mutate import mutated, named
 
 #: Numbers that no element is below or above.
@@ -56,6 +57,8 @@ def _is_symbolic(func: Any) -> bool:
 
 @relax.expr_functor.mutator
 class _Uniform(relax.PyExprMutator):  # type: ignore[misc]
+    """Replaces choices and terms that the bounds of their operands decide."""
+
     def __init__(self, mod: Any) -> None:
         super().__init__(mod)
         self.known: NodeDict[Bounds | None] = NodeDict()
@@ -68,17 +71,19 @@ class _Uniform(relax.PyExprMutator):  # type: ignore[misc]
                 return call
             return self.spread(call.args[1 if chosen == _TRUE else 2], call)
         if named(call, "relax.add"):
-            for kept, term in (call.args, list(call.args)[::-1]):
-                computed = isinstance(self.bound(kept), relax.Call)  # the result is not a parameter
-                if computed and _same_type(kept, call) and self.bounds(term) == _FALSE:
-                    return kept
+            for operand, term in (call.args, list(call.args)[::-1]):
+                computed = isinstance(
+                    final_value(self, operand), relax.Call
+                )  # the result is not a parameter
+                if computed and _same_type(operand, call) and self.bounds(term) == _FALSE:
+                    return operand
         return call
 
     def spread(self, value: Any, call: Any) -> Any:
         """The value in the shape of the call."""
         if call.ty.shape is None:
             return call
-        if _same_type(value, call) and isinstance(self.bound(value), relax.Call):
+        if _same_type(value, call) and isinstance(final_value(self, value), relax.Call):
             return value
         return relax.op.broadcast_to(value, call.ty.shape)
 
@@ -92,7 +97,7 @@ class _Uniform(relax.PyExprMutator):  # type: ignore[misc]
 
     def read(self, expr: Any, depth: int) -> Bounds | None:
         """Bounds of an expression that was not asked for before."""
-        value = self.bound(expr)
+        value = final_value(self, expr)
         if isinstance(value, GenericConst):
             return _of_array(np.asarray(array_of(value).numpy()))
         name = str(getattr(getattr(value, "op", None), "name", "")).removeprefix("relax.")
@@ -113,26 +118,21 @@ class _Uniform(relax.PyExprMutator):  # type: ignore[misc]
         """Bounds of the result of an elementwise operator."""
         if name not in _ELEMENTWISE and name not in ("astype", "where"):
             return None
-        given = [self.bounds(arg, depth - 1) for arg in call.args]
+        bounds = [self.bounds(arg, depth - 1) for arg in call.args]
         if name == "where":
-            return _chosen(*given)
-        known = [b for b in given if b is not None]
-        if len(known) < len(given):
+            return _chosen(*bounds)
+        known = [b for b in bounds if b is not None]
+        if len(known) < len(bounds):
             return None
         dtype = str(call.ty.dtype)
         if name == "astype":
             return known[0] if _fits(known[0], dtype) else None
         if name in _OF_TRUTH and any(str(a.ty.dtype) != "bool" for a in call.args):
             return None
-        found = _ELEMENTWISE[name](*known)
-        if found is None or name not in _SUMS:
-            return found
-        return found if dtype == "int64" and _is_size(found) else None
-
-    def bound(self, expr: Any) -> Any:
-        """What a variable is bound to, in the end."""
-        value = self.lookup_binding(expr) if isinstance(expr, relax.Var) else None
-        return expr if value is None else self.bound(value)
+        result = _ELEMENTWISE[name](*known)
+        if result is None or name not in _SUMS:
+            return result
+        return result if dtype == "int64" and _is_size(result) else None
 
 
 def _chosen(condition: Bounds | None, first: Bounds | None, second: Bounds | None) -> Bounds | None:

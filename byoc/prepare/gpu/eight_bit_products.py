@@ -50,6 +50,8 @@ def eight_bit_products(mod: Any, refuses: Refuses) -> Any:
 
 @relax.expr_functor.mutator
 class _Products(relax.PyExprMutator):  # type: ignore[misc]
+    """Replaces products of dequantised operands, unless they are refused."""
+
     def __init__(self, mod: Any, refuses: Refuses) -> None:
         super().__init__(mod)
         self.refuses, self.count, self.refused = refuses, 0, dict[str, int]()

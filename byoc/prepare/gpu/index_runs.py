@@ -25,6 +25,8 @@ def slice_index_runs(mod: Any) -> Any:
 
 @relax.expr_functor.mutator
 class _Slices(relax.PyExprMutator):  # type: ignore[misc]
+    """Replaces takes at runs of indices by slices."""
+
     def visit_call_(self, call: Any) -> Any:
         call = super().visit_call_(call)
         if not named(call, "relax.take") or call.attrs.axis is None:

@@ -29,6 +29,8 @@ def pad_channels(mod: Any) -> Any:
 
 @relax.expr_functor.mutator
 class _Pad(relax.PyExprMutator):  # type: ignore[misc]
+    """Pads the channels of images and of the kernels that read them."""
+
     def visit_call_(self, call: Any) -> Any:
         call = super().visit_call_(call)
         if not any(named(call, name) for name in _CONVOLUTIONS) or int(call.attrs.groups) != 1:

@@ -18,6 +18,7 @@ from tvm import relax
 
 from ....analysis.support.tvm_compat import GenericConst, array_of
 from ...patterns.symbolic_extents import extent_of, quotient
+from ..mutation.bindings import bound_value
 from ..mutation.mutate import mutated, named
 
 #: Channels of an image; convolutions of more are fast as they are.
@@ -32,6 +33,8 @@ def patch_products(mod: Any) -> Any:
 
 @relax.expr_functor.mutator
 class _Patches(relax.PyExprMutator):  # type: ignore[misc]
+    """Replaces convolutions of patches by products, and moves biases and casts into their rows."""
+
     def visit_call_(self, call: Any) -> Any:
         call = super().visit_call_(call)
         if named(call, "relax.nn.conv2d"):
@@ -62,10 +65,10 @@ class _Patches(relax.PyExprMutator):  # type: ignore[misc]
 
     def sunk(self, call: Any) -> Any:
         """A sum with a bias by channel, or a cast, before the result is moved."""
-        found = self.rows(call.args[0])
-        if found is None:
+        patch_product = self.rows(call.args[0])
+        if patch_product is None:
             return call
-        rows, shape = found
+        rows, shape = patch_product
         if named(call, "relax.astype"):
             return self.moved(self.builder_.emit(relax.op.astype(rows, call.attrs.dtype)), shape)
         bias = call.args[1]
@@ -79,8 +82,8 @@ class _Patches(relax.PyExprMutator):  # type: ignore[misc]
 
     def rows(self, expr: Any) -> tuple[Any, tuple[Any, ...]] | None:
         """The rows of a product that `moved` moved, and their shape before that."""
-        move = self.bound(expr)
-        pixels = self.bound(move.args[0]) if _is_move(move) else None
+        move = bound_value(self, expr)
+        pixels = bound_value(self, move.args[0]) if _is_move(move) else None
         if pixels is None or not named(pixels, "relax.reshape") or not _has_shapes(pixels):
             return None
         product, shape = pixels.args[0], tuple(pixels.ty.shape.values)
@@ -93,14 +96,14 @@ class _Patches(relax.PyExprMutator):  # type: ignore[misc]
             or (columns != extent_of(shape[3]))
         ):
             return None
-        source = self.bound(product)
+        source = bound_value(self, product)
         while named(source, "relax.add") or named(source, "relax.astype"):
-            source = self.bound(source.args[0])
+            source = bound_value(self, source.args[0])
         return (product, shape) if named(source, "relax.matmul") else None
 
     def permuted(self, call: Any) -> Any:
         """Two permutations as one, or as none."""
-        first = self.bound(call.args[0])
+        first = bound_value(self, call.args[0])
         if not named(first, "relax.permute_dims") or None in (first.attrs.axes, call.attrs.axes):
             return call
         rank = call.ty.ndim
@@ -111,10 +114,6 @@ class _Patches(relax.PyExprMutator):  # type: ignore[misc]
         ):
             return call
         return source if order == list(range(rank)) else relax.op.permute_dims(source, order)
-
-    def bound(self, expr: Any) -> Any:
-        value = self.lookup_binding(expr) if isinstance(expr, relax.Var) else None
-        return expr if value is None else value
 
 
 def _is_move(call: Any) -> bool:

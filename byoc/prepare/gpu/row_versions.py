@@ -59,14 +59,15 @@ def _rows(func: Any) -> Any:
 
     It is None if the function has none of these products, or if its rows are something else.
     """
-    own = [e for p in func.params for t in _tensors(p.ty) for e in t.shape.values if is_prim_var(e)]
+    types = [t for p in func.params for t in _tensors(p.ty)]
+    extents = [e for t in types for e in t.shape.values if is_prim_var(e)]
     bindings = [b for block in func.body.blocks for b in block.bindings]
     values: dict[Any, Any] = {b.var: getattr(b, "value", None) for b in bindings}
     for call in values.values():
         if not any(named(call, p) for p in PRODUCTS) or not _packed(call.args[1], values):
             continue
         rows = [e for e in call.args[0].ty.shape.values[:-1] if not _is_one(e)]
-        if len(rows) == 1 and any(rows[0].same_as(e) for e in own):
+        if len(rows) == 1 and any(rows[0].same_as(e) for e in extents):
             return rows[0]
     return None
 
@@ -85,7 +86,7 @@ def _is_one(extent: Any) -> bool:
 
 
 def _packed(weights: Any, values: dict[Any, Any]) -> bool:
-    """Whether an operand is dequantised from words that are no constant, perhaps moved."""
+    """Whether an operand is dequantised from words that are not constant, perhaps moved."""
     call: Any = values.get(weights)
     while any(named(call, m) for m in MOVES):
         call = values.get(call.args[0])

@@ -25,7 +25,8 @@ from ....analysis.blocks.loop_steps import Axis
 from ....analysis.blocks.strides import StridedAccess
 from ....analysis.blocks.tir import dtype_of, integer, loads, local, mentions, values
 from ....analysis.lifting.tir.node import NodeDict, items
-from ..nest.kernel import Kernel, Part, Plain, twice
+from ..nest.kernel import Kernel, Part, Plain
+from ..nest.program_kernels import twice
 from ..nest.segments import filled
 from .axes import TYPICAL, extent
 from .machine import VectorUnits, bits
@@ -166,9 +167,9 @@ def _size(kernel: Kernel, buffer: Any, axis: Axis) -> int | None:
 
 def _cheap(kernel: Kernel, axis: Axis, buffer: Any) -> bool:
     """Return whether what each block reads again is smaller than the slice that it copies."""
-    again = [x for x in kernel.reads if x.step(axis.var) == 0]
+    repeated = [x for x in kernel.reads if x.step(axis.var) == 0]
     slice_ = size_of(kernel, buffer) // extent(kernel, axis)
-    return sum(_read(kernel, x) for x in again) <= slice_
+    return sum(_read(kernel, x) for x in repeated) <= slice_
 
 
 def _read(kernel: Kernel, access: StridedAccess) -> int:

@@ -23,26 +23,20 @@ from typing import Any
 from tvm import tirx
 
 from ....analysis.blocks.loop_steps import Axis
-from ....analysis.blocks.tir import Values, calls, integer, local, loop, seq, values
-from ....analysis.lifting.tir.node import as_dtype, substitute
+from ....analysis.blocks.tir import Values, integer, loop, seq
+from ....analysis.lifting.tir.node import as_dtype
 from ..nest.kernel import Kernel
-from ..nest.vector_functions import FunctionExpander, vectorizable
 from .machine import VectorUnits
-from .runs import (
-    Columns,
-    Rows,
-    Run,
-    at_most,
-    decreasing_tiles,
-    grouped_runs,
-    split_runs,
-    vector_run,
-)
+from .runs import Columns, Rows, Run, at_most, decreasing_tiles, grouped_runs, vector_run
 from .tile import Tile, columns, pieces
+from .tile_kernel import TileKernel
+
+#: Lanes of the shortest vectors along a symbolic axis; half vectors come next, then full ones.
+FEW = 4
 
 
 @dataclass
-class LoopNest:
+class LoopNest(TileKernel):
     """Emits a kernel with rows along ``row_axis`` and vectors along ``vector_axis``.
 
     Both are optional. ``order`` lists all axes from the outermost loop. ``unrolled`` repeats the
@@ -97,6 +91,7 @@ class LoopNest:
         return nest
 
     def _level(self, k: int, rows: Rows, cols: Columns) -> Any:
+        """Emit the loop over the k-th axis and all inside it."""
         if k == len(self.order):
             return self.micro(rows, cols)
         axis = self.order[k]
@@ -116,12 +111,14 @@ class LoopNest:
         return self._level(k + 1, rows, cols)
 
     def _kind(self, k: int) -> Any:
+        """Return the kind of the k-th loop: the outermost one is parallel."""
         parallel = self.parallel and self.machine.cores > 1 and k == 0
         return tirx.ForKind.PARALLEL if parallel else tirx.ForKind.SERIAL
 
     # ------------------------------------------------------------------------ tiles
 
     def _rows(self, axis: Axis, body: Callable[[Run], Any], kind: Any) -> Any:
+        """Emit tiles of rows, then the fewer rows that remain."""
         most = self.tile.rows
 
         def nest(base: Any, size: int, count: Any, last: Any = None) -> Any:
@@ -166,6 +163,7 @@ class LoopNest:
         return tirx.IfThenElse(first <= last, nest, None)
 
     def _columns(self, axis: Axis, body: Callable[[Columns], Any], kind: Any) -> Any:
+        """Emit tiles of vectors, then what remains of the axis."""
         vectors = self.tile.vectors
         if axis.static is None:
             return self._symbolic(axis, body, kind)
@@ -223,153 +221,3 @@ class LoopNest:
         if base is None:
             return last
         return seq([self._tiles(axis, body, kind, full, lanes, vectors), last])
-
-    # ------------------------------------------------------------------------ registers
-
-    def micro(self, rows: Rows, cols: Columns) -> Any:
-        """Emit one tile: initialise the accumulators, reduce, store."""
-        kernel, base = self.kernel, self._based()
-        runs = split_runs(cols or [Run(lambda c: None)], rows)
-        count = rows.count if rows else 1
-        registers = [[local("acc", [count * run.count * run.lanes], a.dtype)
-                      for a in kernel.accumulators] for run in runs]  # fmt: skip
-        like = integer(0, tirx.Var("x", "int64"))
-        if self.vector_axis is not None:
-            like = self.vector_axis.var
-
-        def each(
-            per_run: Sequence[list[Any]],
-            body: Callable[[Values, Sequence[Any]], list[Any]],
-            vectorized: bool = True,
-            outer: Any = tirx.ForKind.UNROLLED,
-        ) -> Any:
-            last = tirx.ForKind.VECTORIZED if vectorized else tirx.ForKind.UNROLLED
-
-            def emit(run: Run, buffers: list[Any], row: Any) -> Any:
-                def element(vector: Any, lane: Any) -> Any:
-                    at = self.place(rows, run, row, vector, lane)
-                    start = (row * integer(run.count, row) + vector) * integer(run.lanes, row)
-                    return seq(body(at, [(b, start + lane) for b in buffers]))
-
-                return loop("c", run.count, like, lambda vector: loop(
-                    "l", run.lanes, like, lambda lane: element(vector, lane),
-                    last), outer)  # fmt: skip
-
-            pairs = list(zip(runs, per_run, strict=True))
-            return loop("r", count, like, lambda row: seq(
-                [emit(run, buffers, row) for run, buffers in pairs]), outer)  # fmt: skip
-
-        first, last = self._vectorizable()
-        parts: list[Any] = [tirx.AllocBuffer(b) for buffers in registers for b in buffers]
-        if kernel.accumulators:
-            parts.append(each(registers, lambda at, elements: self.start(base, elements, at)))
-            parts.append(self.reduce(base, lambda kernel: each(
-                registers, lambda at, elements: self.update(kernel, elements, at),
-                first)))  # fmt: skip
-        if not (kernel.accumulators and self._heavy()):
-            parts.append(each(registers, lambda at, elements: self.store(base, elements, at), last))
-            return seq(parts)
-        tile = [[local("tile", b.ty.shape, str(b.ty.dtype)) for b in buffers]
-                for buffers in registers]  # fmt: skip
-        pairs = [[*zip(arrays, buffers, strict=True)]
-                 for arrays, buffers in zip(tile, registers, strict=True)]  # fmt: skip
-        parts[:0] = [tirx.AllocBuffer(b) for buffers in tile for b in buffers]
-        parts.append(each(pairs, lambda at, elements: [
-            tirx.BufferStore(array, tirx.BufferLoad(register, [place]), [place])
-            for (array, register), place in elements]))  # fmt: skip
-        parts.append(each(tile, lambda at, elements: self.store(base, elements, at), last,
-                          tirx.ForKind.SERIAL))  # fmt: skip
-        return seq(parts)
-
-    def _heavy(self) -> bool:
-        """Return whether results call functions, which are emitted once for a tile, not unrolled.
-
-        The loop over the tile needs an array in memory, while the accumulators are in registers.
-        """
-        kernel = self.kernel
-        exprs = [r.value for r in kernel.results] + [e for _, e in kernel.after]
-        return any(map(calls, exprs))
-
-    def place(self, rows: Rows, run: Run, row: Any, vector: Any, lane: Any) -> Values:
-        """Return the axis values of an element, given its row, vector and lane."""
-        at = Values()
-        if self.row_axis is not None and rows is not None:
-            at[self.row_axis.var] = rows.at(as_dtype(row, str(self.row_axis.var.ty.dtype)))
-        if self.vector_axis is not None:
-            at[self.vector_axis.var] = run.at(vector) + lane if run.lanes > 1 else run.at(vector)
-        return at
-
-    def _vectorizable(self) -> tuple[bool, bool]:
-        """Return whether updates and whether stores can be vectorised."""
-        kernel, axis = self.kernel, None if self.vector_axis is None else self.vector_axis.var
-        first = [a.update for a in kernel.accumulators] + [e for _, e in kernel.before]
-        last = [r.value for r in kernel.results] + [e for _, e in kernel.after]
-        return all(vectorizable(e, axis) for e in first), all(vectorizable(e, axis) for e in last)
-
-    def _based(self) -> Kernel:
-        """Return the kernel with the variables of the enclosing loops."""
-        return self.kernel.at(self.at, self.kernel.axes, self.kernel.reduced)
-
-    def start(self, kernel: Kernel, elements: Sequence[Any], at: Values) -> list[Any]:
-        return [tirx.BufferStore(b, substitute(a.init, at), [place])
-                for a, (b, place) in zip(kernel.accumulators, elements, strict=True)]  # fmt: skip
-
-    def reduce(self, kernel: Kernel, body: Callable[[Kernel], Any]) -> Any:
-        def nest(axes: tuple[Axis, ...], at: Values) -> Any:
-            if not axes:
-                return body(kernel.at(at, kernel.axes, ()))
-            first = axes[0]
-
-            def inner(var: Any) -> Any:
-                at[first.var] = var
-                return nest(axes[1:], at)
-
-            kind = tirx.ForKind.UNROLLED if self.unrolled else tirx.ForKind.SERIAL
-            return loop(first.var.name, first.extent, first.var, inner, kind)
-
-        return nest(kernel.reduced, Values())
-
-    def update(self, kernel: Kernel, elements: Sequence[Any], at: Values) -> list[Any]:
-        lets, at = _fresh_bindings(kernel.before, _with_accumulators(kernel, elements, at))
-        for accumulator, (buffer, place) in zip(kernel.accumulators, elements, strict=True):
-            lets += _stored(buffer, accumulator.update, [place], at)
-        return lets
-
-    def store(self, kernel: Kernel, elements: Sequence[Any], at: Values) -> list[Any]:
-        lets, at = _fresh_bindings(kernel.after, _with_accumulators(kernel, elements, at))
-        for output in kernel.results:
-            lets += _stored(
-                output.buffer, output.value, [substitute(e, at) for e in output.indices], at
-            )
-        return lets
-
-
-#: Lanes of the shortest vectors along a symbolic axis; half vectors come next, then full ones.
-FEW = 4
-
-
-def _with_accumulators(kernel: Kernel, elements: Sequence[Any], at: Values) -> Values:
-    """Map the variables of the accumulators to their registers."""
-    pairs = ((a.var, tirx.BufferLoad(b, [place]))
-             for a, (b, place) in zip(kernel.accumulators, elements, strict=True))  # fmt: skip
-    return values(*at.items(), *pairs)
-
-
-def _stored(buffer: Any, expr: Any, index: Sequence[Any], at: Values) -> list[Any]:
-    """Return the bindings that a value needs, and its store."""
-    expand = FunctionExpander()
-    value = expand(substitute(expr, at))
-    bindings = [tirx.stmt.Bind(v, x) for v, x in expand.bindings]
-    return [*bindings, tirx.BufferStore(buffer, value, index)]
-
-
-def _fresh_bindings(lets: Sequence[tuple[Any, Any]], at: Values) -> tuple[list[Any], Values]:
-    """Return bindings under fresh variables, and the values extended by these."""
-    bindings: list[Any] = []
-    at = values(*at.items())
-    for var, expr in lets:
-        expand, fresh = FunctionExpander(), tirx.Var(var.name, str(var.ty.dtype))
-        value = expand(substitute(expr, at))
-        bindings += [tirx.stmt.Bind(x, y) for x, y in (*expand.bindings, (fresh, value))]
-        at[var] = fresh
-    return bindings, at

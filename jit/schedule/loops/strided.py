@@ -19,7 +19,8 @@ from tvm.sym import detect_linear_equation
 from ....analysis.blocks.loop_steps import Axis
 from ....analysis.blocks.tir import dtype_of, integer, loads, local, mentions, static, values
 from ....analysis.lifting.tir.node import NodeDict, as_dtype, items
-from ..nest.kernel import Kernel, KernelOutput, Part, twice
+from ..nest.kernel import Kernel, KernelOutput, Part
+from ..nest.program_kernels import twice
 from .axes import choose_vector_axis
 
 #: The largest stride that is split into phases.

@@ -28,7 +28,7 @@ from .models import as_module
 
 if TYPE_CHECKING:
     from ..jit.compile.compile_shapes import CompiledShapes
-    from ..jit.compile.specialize import SpecializedFunction
+    from ..jit.compile.specialized_function import SpecializedFunction
 
 Array = np.ndarray[Any, Any]
 

@@ -71,8 +71,8 @@ def read(
         problem = "not a regular file" if path.exists() else "no such file"
         raise FrontendError(f"{path}: {'is a folder' if path.is_dir() else problem}")
     stage(f"reading {path.name}")
-    kept = kept_program(path, requested)
-    known = kept.find() if kept is not None else None
+    program = kept_program(path, requested)
+    known = program.find() if program is not None else None
     message = b"" if known is not None else shared_reader().read(path, requested, seconds)
     try:
         text, arrays = known or unpacked(message)
@@ -81,8 +81,8 @@ def read(
         raise FrontendError(f"{path}: the module is not well typed: {one_line(error)}") from error
     except Exception as error:  # TVM's reader of JSON raises various types
         raise FrontendError(f"{path}: TVM cannot load the module: {one_line(error)}") from error
-    if kept is not None and known is None:
-        kept.keep(message)
+    if program is not None and known is None:
+        program.keep(message)
     mod, digest = without_digest(mod)
     mod, notes = without_notes(mod)
     if digest and path.suffix.lower() == ".onnx":

@@ -60,6 +60,8 @@ def dataflow(func: Any) -> list[GraphBinding]:
 
 
 class _Reader:
+    """Collects the nodes of the graph, and of which of them each variable is computed."""
+
     def __init__(self) -> None:
         self.nodes: list[GraphBinding] = []
         self.values: dict[Any, tuple[str, ...]] = {}

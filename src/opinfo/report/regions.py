@@ -116,12 +116,12 @@ def costs(dispatched: Dispatched) -> list[tuple[str, str, str, str]]:
         for name, cost in (pair for r in regions for pair in r.costs):
             sums[name] = sums.get(name, 0.0) + cost.microseconds
             sources.setdefault(name, set()).add(cost.source)
-        told = [f"{n} {t:.0f} us ({', '.join(sorted(sources[n]))})"
+        lines = [f"{n} {t:.0f} us ({', '.join(sorted(sources[n]))})"
                 for n, t in sorted(sums.items(), key=lambda item: item[1])]  # fmt: skip
         names = ", ".join(op.removeprefix("relax.") for op in ops[:SHOWN])
         more = f" and {len(ops) - SHOWN} more" if len(ops) > SHOWN else ""
         rows.append((sums[backend], (backend, f"{names}{more}", str(len(regions)),
-                                     ", ".join(told))))  # fmt: skip
+                                     ", ".join(lines))))  # fmt: skip
     return [row for _, row in sorted(rows, key=lambda pair: -pair[0])]
 
 

@@ -18,7 +18,8 @@ from tvm.tirx.buffer import is_buffer_var
 
 from ..analysis import OpInfo, RecogniserWarning, Refusal, op_info
 from ..analysis.recognise import Matches, Refuses
-from ..analysis.registry.registry import BUILT_IN, Recogniser, identity, left_out
+from ..analysis.registry.built_in import BUILT_IN, identity
+from ..analysis.registry.registry import Recogniser, left_out
 from ..analysis.registry.registry import registered as registered_recognisers
 from ..analysis.support import plugins
 from .calls import check_answer, lower

@@ -50,8 +50,8 @@ def explained(dispatched: Dispatched) -> list[str]:
         *map(str, dispatched.failed),
         *(f"{plural(n, 'region')} of {backend}: {how}" for (backend, how), n in rounds.items()),
         *_timed(dispatched.timings),
-        *(f"{backend} takes {regions} x {ops}: {told}"
-          for backend, ops, regions, told in costs(dispatched)),
+        *(f"{backend} takes {regions} x {ops}: {lines}"
+          for backend, ops, regions, lines in costs(dispatched)),
     ]  # fmt: skip
 
 

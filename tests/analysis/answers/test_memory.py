@@ -8,16 +8,16 @@ import tvm
 
 import opinfo
 from benchmarks.analysis.growth import modules
-from opinfo.analysis.terms import term
+from opinfo.analysis.terms.term import interning
 
 
 def test_terms_go_with_the_report() -> None:
     funcs = modules(60)
     opinfo.inspect(tvm.IRModule({f"f{k}": f for k, f in enumerate(funcs[:30])}))
     gc.collect()
-    before = len(term._TABLE)
+    before = len(interning.TABLE)
     report = opinfo.inspect(tvm.IRModule({f"f{k}": f for k, f in enumerate(funcs[30:])}))
-    assert len(report.known) == 30 and len(term._TABLE) > before
+    assert len(report.known) == 30 and len(interning.TABLE) > before
     del report
     gc.collect()
-    assert len(term._TABLE) < before + 30
+    assert len(interning.TABLE) < before + 30

@@ -11,10 +11,9 @@ import tvm
 from opinfo.analysis import Chain, OpInfo, Refusal, op_info, op_infos
 from opinfo.analysis.proofs import smt
 from opinfo.analysis.proofs.smt import prove_int
-from opinfo.analysis.terms import work
 from opinfo.analysis.terms.condition_terms import conj, disj, ge0, negate
-from opinfo.analysis.terms.term import TRUE, CallTerm, Term, as_int, raw_call, variable
-from opinfo.analysis.terms.work import Exhausted, budget, spend
+from opinfo.analysis.terms.term import TRUE, CallTerm, Term, as_int, raw_call, variable, work
+from opinfo.analysis.terms.term.work import Exhausted, budget, spend
 
 from ..lifting.test_breaches import HEADER, program
 

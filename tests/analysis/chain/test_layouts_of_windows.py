@@ -9,7 +9,7 @@ import pytest
 from tvm import te, topi
 
 from opinfo.analysis import Chain, LayoutNormalised, Refusal, op_infos
-from opinfo.analysis.terms import work
+from opinfo.analysis.terms.term import work
 
 segment: Any = import_module("opinfo.analysis.chain.segment")
 

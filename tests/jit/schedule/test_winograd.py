@@ -19,9 +19,9 @@ from opinfo.jit.dims.symbolic_dims import bind
 from opinfo.jit.kernels import build_kernel
 from opinfo.jit.kernels.compiler import Compiler
 from opinfo.jit.schedule import WINOGRAD, Scheduled, schedule
-from opinfo.jit.schedule.loops import tiling
-from opinfo.jit.schedule.loops.filtering import FILTERINGS, TAPS, Filtering
 from opinfo.jit.schedule.loops.machine import VectorUnits
+from opinfo.jit.schedule.loops.minimal_filtering import tiling
+from opinfo.jit.schedule.loops.minimal_filtering.filtering import FILTERINGS, TAPS, Filtering
 
 from .fused import TARGET, built, fused_one, inputs, run
 

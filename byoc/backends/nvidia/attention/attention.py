@@ -59,12 +59,12 @@ def open_mask(node: Node) -> str | None:
 
 def whole(attention: Region) -> str | None:
     """Why the kernel does not compute a region, or not in less time; None if it does."""
-    found = sdpa(attention)
-    if isinstance(found, str):
-        return found
-    (batches, heads, _, _), keys = found.views[0].extents, found.views[1].extents[2]
+    call = sdpa(attention)
+    if isinstance(call, str):
+        return call
+    (batches, heads, _, _), keys = call.views[0].extents, call.views[1].extents[2]
     many = batches * heads
-    if found.mask is not None and isinstance(keys, int) and isinstance(many, int):
+    if call.mask is not None and isinstance(keys, int) and isinstance(many, int):
         if keys <= FEW_KEYS and many >= MANY_HEADS:
             return f"{many} heads with a mask have {keys} keys each: products take less time"
     if (reason := missing()) is not None:

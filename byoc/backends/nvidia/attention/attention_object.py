@@ -26,6 +26,8 @@ HIDDEN = """#define OPINFO_LINKAGE extern "C" __attribute__((visibility("hidden"
 OWN = """#define OPINFO_LINKAGE [[maybe_unused]] static
 #define OPINFO_PLANS(name) opinfo_attention_##name
 """
+#: The C++ of regions with attention, in its order.
+REGION = ("sdpa.hpp", "fused_attention.hpp", "attention.hpp")
 #: Headers that say which versions are installed.
 VERSIONS = ("cudnn_frontend.h", "cudnn_frontend_version.h", "cudnn_version.h", "nvrtc.h")
 
@@ -40,7 +42,7 @@ def attention_source() -> tuple[str, tuple[str, ...]]:
         RuntimeError: It is not installed.
     """
     region = halves_kernel.text("attention16.h") + halves_kernel.text("attention16.hpp")
-    region += _text("attention.hpp")
+    region += "".join(map(_text, REGION))
     key = object_key(HIDDEN, _text("attention_plans.h"), _text("attention_plans.cpp"), _versions(),
                      *_words())  # fmt: skip
     declared = HIDDEN % key + _text("attention_plans.h")

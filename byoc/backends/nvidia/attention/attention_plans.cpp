@@ -93,7 +93,7 @@ fe::error_object build(Plan& plan, cudnnHandle_t h, const OpinfoAttention& a) {
 template <typename Work>
 int told(char* why, size_t size, Work work) {
   try {
-    fe::error_object status = work();  // its message is no const function
+    fe::error_object status = work();  // its message is not a const function
     if (status.is_good()) return 1;
     std::snprintf(why, size, "%s", status.get_message().c_str());
   } catch (const std::exception& e) {

@@ -29,9 +29,12 @@ def divided(terms: Sequence[Source]) -> tuple[list[Source], list[Source]]:
 
 
 def masked(
-    call: Sdpa, given: Sequence[Source], constants: Sequence[Source], found: PlacedAttention,
+    call: Sdpa,
+    input_terms: Sequence[Source],
+    constants: Sequence[Source],
+    placement: PlacedAttention,
     region: Region,
-) -> Sdpa | str:  # fmt: skip
+) -> Sdpa | str:
     """The call with the terms of the scores: hidden keys, or a tensor that is added."""
     summed: list[Array] = []
     causal = ""
@@ -39,24 +42,24 @@ def masked(
         data = region.constants[term.tensor.index]
         if not data.any():
             continue
-        if not all(isinstance(e, int) for e in (*found.extents, *term.place.shape)):
+        if not all(isinstance(e, int) for e in (*placement.extents, *term.place.shape)):
             return SYMBOLIC_MASK
-        array = elements_of(data, term.place, found)
+        array = elements_of(data, term.place, placement)
         if not array.any():
             continue
         if not causal and (causal := corner(array)):
             continue
         summed.append(array)
-    if len(given) + bool(summed) + bool(causal) > 1:
+    if len(input_terms) + bool(summed) + bool(causal) > 1:
         return "several terms are added to the scores"
     if summed:
-        return _with_constants(call, summed, found)
-    if given:
-        return _with_mask(call, given[0], found)
+        return _with_constants(call, summed, placement)
+    if input_terms:
+        return _with_mask(call, input_terms[0], placement)
     return replace(call, causal=causal)
 
 
-def elements_of(array: Array, place: Any, found: Any) -> Any:
+def elements_of(array: Array, place: Any, placement: Any) -> Any:
     """A constant term by the axes of batches, rows and keys; repeated elements share memory.
 
     Extents and steps are numbers.
@@ -66,7 +69,7 @@ def elements_of(array: Array, place: Any, found: Any) -> Any:
     shape, steps = [e for e, _ in digits], [4 * s for _, s in digits]
     stride: Any = np.lib.stride_tricks.as_strided
     whole = stride(flat, shape, steps, writeable=False)
-    return whole.reshape(*found.extents, *place.shape[-2:])
+    return whole.reshape(*placement.extents, *place.shape[-2:])
 
 
 def corner(array: Any) -> str:
@@ -79,10 +82,12 @@ def corner(array: Any) -> str:
     return ""
 
 
-def _with_mask(call: Sdpa, term: Source, found: PlacedAttention) -> Sdpa | str:
+def _with_mask(call: Sdpa, term: Source, placement: PlacedAttention) -> Sdpa | str:
     """The call with a tensor that is known at run time; its place is the last one."""
-    dtype, steps, place = call.tensors[0].dtype, list(found.along[-1]), found.places[-1]
-    extents: list[Extent] = [1 if s == 0 else e for e, s in zip(found.extents, steps, strict=True)]
+    dtype, steps, place = call.tensors[0].dtype, list(placement.along[-1]), placement.places[-1]
+    extents: list[Extent] = [
+        1 if s == 0 else e for e, s in zip(placement.extents, steps, strict=True)
+    ]
     if len(extents) > 2:  # heads share keys: those with the same keys are the third axis
         if steps[1:] != [0, 0]:
             return OWN_MASKS
@@ -102,9 +107,9 @@ def _with_mask(call: Sdpa, term: Source, found: PlacedAttention) -> Sdpa | str:
     return replace(call, mask=term.tensor, mask_view=view)
 
 
-def _with_constants(call: Sdpa, terms: Sequence[Array], found: PlacedAttention) -> Sdpa | str:
+def _with_constants(call: Sdpa, terms: Sequence[Array], placement: PlacedAttention) -> Sdpa | str:
     """The call with the sum of constants; axes along which it is the same have one element."""
-    batches = len(found.extents)
+    batches = len(placement.extents)
     parts = [_narrowed(term, batches) for term in terms]
     outer = np.broadcast_shapes(*(p.shape for p in parts))[:batches]
     if batches > 2 and outer[1:] != (1, 1):

@@ -35,13 +35,13 @@ UNKNOWN = "an extent does not follow from those of the region's tensors"
 
 def sdpa(region: Region) -> Sdpa | str:
     """A region of `patterns` as one call, or why there is none."""
-    found = _operator(region) if region.find(ATTENTION) is not None else _products(region)
-    if isinstance(found, str):
-        return found
-    views = (*found.views, *([] if found.mask_view is None else [found.mask_view]))
+    call = _operator(region) if region.find(ATTENTION) is not None else _products(region)
+    if isinstance(call, str):
+        return call
+    views = (*call.views, *([] if call.mask_view is None else [call.mask_view]))
     sizes = [e for view in views for e in (*view.extents, *view.steps, view.offset)]
     known = known_extents(region)
-    return UNKNOWN if any(factors(e, known) is None for e in sizes) else found
+    return UNKNOWN if any(factors(e, known) is None for e in sizes) else call
 
 
 def known_extents(region: Region) -> list[tuple[SymbolicExtent, str]]:
@@ -56,31 +56,33 @@ def _products(region: Region) -> Sdpa | str:
     attention = traced(region)
     if attention is None:
         return COPIED
-    given, constants = divided(attention.terms)
-    found = placed(replace(attention, terms=given), region)
-    if found is None or attention.values is None:
+    input_terms, constants = divided(attention.terms)
+    placement = placed(replace(attention, terms=input_terms), region)
+    if placement is None or attention.values is None:
         return COPIED
     tensors = (attention.queries.tensor, attention.keys.tensor, attention.values.tensor)
     if (reason := _types(tensors, region)) is not None:
         return reason
     if attention.values.factor != 1 or not attention.scale > 0:
         return f"scores are scaled by {attention.scale:g}, values by {attention.values.factor:g}"
-    transposed = found.places[1].permuted((*range(len(found.places[1].axes) - 2), -1, -2))
-    found = PlacedAttention(
-        (found.places[0], transposed, *found.places[2:]), found.extents, found.along
+    transposed = placement.places[1].permuted((*range(len(placement.places[1].axes) - 2), -1, -2))
+    placement = PlacedAttention(
+        (placement.places[0], transposed, *placement.places[2:]), placement.extents, placement.along
     )
-    views = _views(found)
+    views = _views(placement)
     if isinstance(views, str):
         return views
-    return masked(Sdpa(tensors, views, attention.scale), given, constants, found, region)
+    return masked(Sdpa(tensors, views, attention.scale), input_terms, constants, placement, region)
 
 
 def _operator(region: Region) -> Sdpa | str:
     """The call for an operator that is attention, over (batch, position, heads, elements)."""
     call = region.find(ATTENTION)
     assert call is not None
-    given = [o for o in call.operands if isinstance(o, Tensor)]
-    q, k, v, *bias = (region.calls[o.index].operands[0] if o.source == "call" else o for o in given)
+    tensors = [o for o in call.operands if isinstance(o, Tensor)]
+    q, k, v, *bias = (
+        region.calls[o.index].operands[0] if o.source == "call" else o for o in tensors
+    )
     if not (isinstance(q, Tensor) and isinstance(k, Tensor) and isinstance(v, Tensor)):
         return "an operand is a literal"
     if (reason := _types((q, k, v), region)) is not None:
@@ -93,8 +95,8 @@ def _operator(region: Region) -> Sdpa | str:
     common = common_steps([batch(p) for p in places])
     if common is None:
         return COPIED
-    found = PlacedAttention(tuple(places), *common)
-    views = _views(found)
+    placement = PlacedAttention(tuple(places), *common)
+    views = _views(placement)
     if isinstance(views, str):
         return views
     scale = call.attrs["scale"]
@@ -104,12 +106,12 @@ def _operator(region: Region) -> Sdpa | str:
     corner = CORNERS[call.attrs["causal_mask"]]
     if corner == "BOTTOM_RIGHT" and _may_exceed(q.shape[1], k.shape[1]):
         return "the causal mask hides whole rows, whose softmax is not a number"
-    made = masked(Sdpa((q, k, v), views, scale), added, constants, found, region)
-    if isinstance(made, str) or not corner:
-        return made
-    if made.causal or made.mask is not None:
+    masked_call = masked(Sdpa((q, k, v), views, scale), added, constants, placement, region)
+    if isinstance(masked_call, str) or not corner:
+        return masked_call
+    if masked_call.causal or masked_call.mask is not None:
         return "a causal mask and another one are added to the scores"
-    return replace(made, causal=corner)
+    return replace(masked_call, causal=corner)
 
 
 def _may_exceed(queries: Any, keys: Any) -> bool:
@@ -136,9 +138,13 @@ def _types(tensors: Sequence[Tensor], region: Region) -> str | None:
     return None
 
 
-def _views(found: PlacedAttention) -> tuple[HeadsView, HeadsView, HeadsView, HeadsView] | str:
+def _views(placement: PlacedAttention) -> tuple[HeadsView, HeadsView, HeadsView, HeadsView] | str:
     """Queries, keys, values and the result with the same axes of batches and heads."""
-    places, extents, along = found.places[:4], list(found.extents), [list(s) for s in found.along]
+    places, extents, along = (
+        placement.places[:4],
+        list(placement.extents),
+        [list(s) for s in placement.along],
+    )
     if not all(reads(place, -1) for place in places):
         return "elements of a head are not side by side, or not aligned to 16 bytes"
     largest = max(e for p in places if isinstance(e := p.shape[-1], int))

@@ -25,10 +25,10 @@ def summed(dtype: str) -> Condition:
     """Return a condition: both operands have this dtype, and the result is float32."""
 
     def check(node: Node) -> str | None:
-        found = [v.dtype for v in node.tensors]
-        if found == ["float32", dtype, dtype]:
+        dtypes = [v.dtype for v in node.tensors]
+        if dtypes == ["float32", dtype, dtype]:
             return None
-        return f"the dtypes are {', '.join(found)}, expected float32 of {dtype}"
+        return f"the dtypes are {', '.join(dtypes)}, expected float32 of {dtype}"
 
     return check
 
@@ -38,8 +38,8 @@ def cast(before: str, after: str) -> Condition:
 
     def check(node: Node) -> str | None:
         value = node.operand(0)
-        found = None if value is None else value.dtype, node.result.dtype
-        return None if found == (before, after) else f"it is not a cast of {before} to {after}"
+        dtypes = None if value is None else value.dtype, node.result.dtype
+        return None if dtypes == (before, after) else f"it is not a cast of {before} to {after}"
 
     return check
 

@@ -66,6 +66,8 @@ def expert_tiles(what: GroupedProduct) -> tuple[Any, list[Any]]:
 
 
 class _Tiles:
+    """Emits the kernel: each block of threads computes a tile of the result of one expert."""
+
     def __init__(self, what: GroupedProduct) -> None:
         assert what.experts is not None
         self.what, self.experts = what, what.experts

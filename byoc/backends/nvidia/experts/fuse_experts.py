@@ -37,6 +37,8 @@ def fuse_experts(mod: Any) -> Any:
 
 @relax.expr_functor.mutator
 class _Writer(relax.PyExprMutator):  # type: ignore[misc]
+    """Replaces products whose matrices are gathered by fused ones."""
+
     def __init__(self, mod: Any) -> None:
         super().__init__(mod)
         self.mod, self.count = mod, 0

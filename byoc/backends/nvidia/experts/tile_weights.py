@@ -102,5 +102,5 @@ class TileWeights:
             return as_dtype(raw, "float32") - offset
         raw = as_dtype(raw, "uint32") >> tirx.IntImm("uint32", inside * what.bits)
         raw = raw & tirx.IntImm("uint32", (1 << what.bits) - 1)
-        one = tirx.reinterpret("float32", raw | tirx.IntImm("uint32", INTEGER))
-        return one - tirx.FloatImm("float32", what.offset + float(2**23))
+        fraction = tirx.reinterpret("float32", raw | tirx.IntImm("uint32", INTEGER))
+        return fraction - tirx.FloatImm("float32", what.offset + float(2**23))

@@ -88,10 +88,10 @@ def _allocation(storages: Sequence[Storage]) -> Any:
 
 def _body(call: WholeCall) -> Any:
     """The function that is captured; it returns a tensor, as a machine returns no empty tuple."""
-    given = [*call.params, *call.results, *(s.var for s in call.storages)]
+    arguments = [*call.params, *call.results, *(s.var for s in call.storages)]
     tuples = [relax.VarBinding(p, relax.Tuple(list(fields))) for p, fields in call.tuples]
-    body = relax.SeqExpr([relax.BindingBlock([*tuples, *call.inside])], given[0])
-    func = relax.Function(given, body, given[0].ty)
+    body = relax.SeqExpr([relax.BindingBlock([*tuples, *call.inside])], arguments[0])
+    func = relax.Function(arguments, body, arguments[0].ty)
     return relax.utils.copy_with_new_vars(func.with_attr("relax.force_pure", True))
 
 

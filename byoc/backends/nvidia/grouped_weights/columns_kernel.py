@@ -46,7 +46,7 @@ def columns_kernel(what: GroupedProduct) -> tuple[Any, list[Any]]:
         NoGpuSchedule: The columns do not fill blocks.
     """
     if what.columns % COLUMNS:
-        raise NoGpuSchedule(f"{what.columns} columns are no multiple of {COLUMNS}")
+        raise NoGpuSchedule(f"{what.columns} columns are not a multiple of {COLUMNS}")
     vector = PackedVector(what, EACH)
     warps = min(splits_of(what.rows), -(-vector.vectors // DOWN))
     name = what.result.name

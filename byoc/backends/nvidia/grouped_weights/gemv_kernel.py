@@ -113,6 +113,8 @@ def packed_scheduled(func: Any) -> Any | Refusal:
 
 
 class _Gemv:
+    """Emits the kernel: each warp computes some columns of the result."""
+
     def __init__(self, what: GroupedProduct, tile: GemvTile, vector: PackedVector) -> None:
         self.what, self.tile, self.vector = what, tile, vector
         name = what.result.name

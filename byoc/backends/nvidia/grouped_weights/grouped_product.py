@@ -158,7 +158,7 @@ def plain_product(func: Any) -> GroupedProduct:
     dtypes = {str(t.ty.dtype) for t in (x, weights)}
     columns, depth, *more = (static(e) or 0 for e in items(weights.ty.shape))
     if more or len(dtypes) != 1 or not dtypes <= set(HALVES) or depth % HALF_LANES:
-        raise NoGpuSchedule("the weights are no matrix of halves in rows of vectors")
+        raise NoGpuSchedule("the weights are not a matrix of halves in rows of vectors")
     rows = product([static(e) or 0 for e in items(x.ty.shape)[:-1]])
     return GroupedProduct(program, x, weights, None, None, None, 1, rows, columns, depth, 16, 16,
                           depth, 0.0, first, last, first.updates[0].buffer)  # fmt: skip

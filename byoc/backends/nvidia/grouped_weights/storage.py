@@ -63,5 +63,5 @@ def refused(
     if depth % each:
         return f"{depth} activations do not divide into vectors of {each}"
     if group % values:
-        return f"groups of {group} values are no multiple of {values}"
+        return f"groups of {group} values are not a multiple of {values}"
     return None

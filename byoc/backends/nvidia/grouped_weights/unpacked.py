@@ -6,7 +6,7 @@ from .....analysis.composites.grouped import DEQUANTIZE
 from .....analysis.composites.products import TRANSPOSED_MATMUL
 from .....layout.graph.relax_graph import Value
 from ....patterns.pattern import Node
-from ....patterns.pattern import node as node_of
+from ....patterns.pattern_node import node as node_of
 from .storage import HALF_LANES, HALVES, MOST_ROWS, PLAIN_ROWS, axes_of, refused
 
 #: The largest number of moves between a dequantisation and the product.

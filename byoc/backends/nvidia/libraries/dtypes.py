@@ -26,7 +26,9 @@ def of(dtype: str) -> Condition:
     """Return a condition: all tensors have this dtype."""
 
     def check(node: Node) -> str | None:
-        found = sorted({v.dtype for v in node.tensors})
-        return None if found == [dtype] else f"the dtypes are {', '.join(found)}, expected {dtype}"
+        dtypes = sorted({v.dtype for v in node.tensors})
+        return (
+            None if dtypes == [dtype] else f"the dtypes are {', '.join(dtypes)}, expected {dtype}"
+        )
 
     return check

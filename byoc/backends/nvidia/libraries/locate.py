@@ -153,9 +153,9 @@ def _compile_error(header: str, folders: tuple[Path, ...]) -> str | None:
         if kept is not None and kept.find(str(nothing)):
             return None
         command = [*words, "-MD", "-MF", str(rule), "-o", os.devnull, str(source)]
-        made = subprocess.run(command, capture_output=True, text=True, check=False)
-        if made.returncode != 0:
-            return first_error(made.stderr)
+        compilation = subprocess.run(command, capture_output=True, text=True, check=False)
+        if compilation.returncode != 0:
+            return first_error(compilation.stderr)
         nothing.touch()
         if kept is not None:
             kept.keep(str(nothing), rule.read_text("utf-8", "replace"))

@@ -23,8 +23,8 @@ def nvrtc_options(change: Change) -> Iterator[None]:
     compiling = nvrtc.nvrtcCompileProgram
 
     def changed(program: Any, _: int, options: Any) -> Any:
-        kept = change(options)
-        return compiling(program, len(kept), kept)
+        new_options = change(options)
+        return compiling(program, len(new_options), new_options)
 
     nvrtc.nvrtcCompileProgram = changed
     try:

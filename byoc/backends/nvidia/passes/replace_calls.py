@@ -27,6 +27,8 @@ def replace_calls(mod: Any, added: Callable[[Any], NodeDict[Replacement]]) -> An
 
 @relax.expr_functor.mutator
 class _Writer(relax.PyExprMutator):  # type: ignore[misc]
+    """Replaces calls, and adds the PrimFuncs that are called instead."""
+
     def __init__(self, mod: Any) -> None:
         super().__init__(mod)
         self.mod = mod

@@ -52,13 +52,13 @@ def _added(builder: Any, gvar: Any, func: Any, kernels: Sequence[PartKernel]) ->
     def replacement(builder: Any, call: Any) -> Any:
         if len(call.args) > 2 or not isinstance(call.args[1], relax.Tuple):
             return call
-        params, given = items(func.params), items(call.args[1].fields)
+        params, arguments = items(func.params), items(call.args[1].fields)
         values: NodeDict[Any] = NodeDict()
-        for param, value in zip(params, given, strict=False):
+        for param, value in zip(params, arguments, strict=False):
             values[param] = value
         for part, kernel in zip(fresh, kernels, strict=True):
             _call(builder, part, kernel, values)
-        results = [values[p] for p in params[len(given) :]]
+        results = [values[p] for p in params[len(arguments) :]]
         return results[0] if len(results) == 1 else relax.Tuple(results)
 
     return replacement
@@ -68,9 +68,9 @@ def _call(builder: Any, gvar: Any, kernel: PartKernel, values: NodeDict[Any]) ->
     """Emit the call of a part; ``values`` gets what it computes."""
     types = [_type(b) for b in kernel.writes]
     out = types[0] if len(types) == 1 else types
-    made = builder.emit(relax.call_tir(gvar, [values[b] for b in kernel.reads], out))
+    result = builder.emit(relax.call_tir(gvar, [values[b] for b in kernel.reads], out))
     for k, buffer in enumerate(kernel.writes):
-        values[buffer] = made if len(types) == 1 else builder.emit(relax.TupleGetItem(made, k))
+        values[buffer] = result if len(types) == 1 else builder.emit(relax.TupleGetItem(result, k))
 
 
 def _type(buffer: Any) -> Any:

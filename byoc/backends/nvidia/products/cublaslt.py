@@ -24,7 +24,8 @@ EPILOGUES = {None: "DEFAULT", "relax.nn.relu": "RELU", "relax.nn.gelu_tanh": "GE
 LIBRARIES = (CUBLASLT, CUDART)
 #: The C++ of this backend, in its order.
 HEADERS = ("cublaslt_product.hpp", "cublaslt_weights.hpp", "cublaslt_ladder.hpp",
-           "cublaslt_algorithms.hpp", "cublaslt.hpp")  # fmt: skip
+           "cublaslt_candidates.hpp", "cublaslt_climb.hpp", "cublaslt_algorithms.hpp",
+           "cublaslt.hpp")  # fmt: skip
 
 
 def source(regions: Sequence[Region]) -> tuple[str, Constants]:

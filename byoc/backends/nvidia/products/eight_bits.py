@@ -77,9 +77,9 @@ def operands(dtype: str) -> Condition:
         if isinstance(pair, str):
             return pair
         first, second = pair
-        found = (first.dtype, second.dtype)
-        if found != (dtype, dtype) or node.result.dtype not in RESULTS[dtype]:
-            return (f"the dtypes are {found[0]}, {found[1]} and {node.result.dtype}, expected "
+        dtypes = (first.dtype, second.dtype)
+        if dtypes != (dtype, dtype) or node.result.dtype not in RESULTS[dtype]:
+            return (f"the dtypes are {dtypes[0]}, {dtypes[1]} and {node.result.dtype}, expected "
                     f"{dtype}, and {' or '.join(RESULTS[dtype])}")  # fmt: skip
         return None
 
@@ -90,8 +90,8 @@ def results_in(dtype: str) -> Condition:
     """Return a condition: the result has a dtype."""
 
     def check(node: Node) -> str | None:
-        found = node.result.dtype
-        return None if found == dtype else f"the result is {found}, expected {dtype}"
+        result_dtype = node.result.dtype
+        return None if result_dtype == dtype else f"the result is {result_dtype}, expected {dtype}"
 
     return check
 

@@ -186,8 +186,8 @@ def dtypes(half: str) -> Condition:
     """Return a condition: all tensors are of a half dtype or float32."""
 
     def check(node: Node) -> str | None:
-        found = sorted({v.dtype for v in node.tensors} - {half, "float32"})
-        return f"a tensor is {found[0]}, expected {half} or float32" if found else None
+        dtypes = sorted({v.dtype for v in node.tensors} - {half, "float32"})
+        return f"a tensor is {dtypes[0]}, expected {half} or float32" if dtypes else None
 
     return check
 
@@ -199,10 +199,10 @@ def halves(half: str) -> Condition:
     """
 
     def check(node: Node) -> str | None:
-        found = {v.dtype for k in (0, 1) if (v := node.operand(k)) is not None} - {half}
-        if not found and node.result.dtype not in (half, "float32"):
+        dtypes = {v.dtype for k in (0, 1) if (v := node.operand(k)) is not None} - {half}
+        if not dtypes and node.result.dtype not in (half, "float32"):
             return f"the result is {node.result.dtype}, expected {half} or float32"
-        return f"an operand is {found.pop()}, expected {half}" if found else None
+        return f"an operand is {dtypes.pop()}, expected {half}" if dtypes else None
 
     return check
 

@@ -52,6 +52,8 @@ def narrow(program: GpuProgram) -> tuple[Any, list[Any]]:
 
 
 class _Narrow(SingleStep):
+    """Emits the kernel of a single step that joins few channels."""
+
     def __init__(self, program: GpuProgram) -> None:
         super().__init__(program)
         self.read_group, accesses = self.find(guarded=True)
@@ -115,8 +117,8 @@ class _Narrow(SingleStep):
         indices = [analyzer.simplify(i) for i in indices]
         stage = local(f"{self.update.buffer.name}_block", [THREADS, self.size], dtype, "shared")
         self.buffers.append(stage)
-        own = VectorLanes(tirx.Var("e", "int64"), self.size, analyzer)
-        put = own.lanes(dtype, lambda e: store(stage, load(out, e), thread, e))
+        lanes = VectorLanes(tirx.Var("e", "int64"), self.size, analyzer)
+        put = lanes.lanes(dtype, lambda e: store(stage, load(out, e), thread, e))
         put = padded(stage, put, widest(itemsize(out), self.size))
         row, column = pixel // number(self.width), pixel % number(self.width) * number(self.writes)
         copy = VectorLanes(lane, self.writes, analyzer).lanes(dtype, lambda v: store(
@@ -174,8 +176,8 @@ class _Narrow(SingleStep):
         analyzer: Any,
     ) -> None:  # fmt: skip
         """Read a vector into a register, if the lanes of a load are neighbours."""
-        found = strided_access(access.source, items(access.indices), [lane], analyzer)
-        if found.step(lane) != 1 or any(
+        strides = strided_access(access.source, items(access.indices), [lane], analyzer)
+        if strides.step(lane) != 1 or any(
             tvm_ffi.structural_equal(access, known) for known, _ in registers
         ):
             return

@@ -125,6 +125,8 @@ class SingleStep:
 
 
 class _Transpose(SingleStep):
+    """Emits the kernel of a single step that permutes axes."""
+
     def __init__(self, program: GpuProgram) -> None:
         super().__init__(program)
         self.read_group, accesses = self.find()

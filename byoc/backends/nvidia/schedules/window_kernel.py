@@ -14,40 +14,23 @@ no weights to share, and are faster with a thread for each result.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
-import tvm
-import tvm_ffi
 from tvm import tirx
 
 from .....analysis.blocks.loop_steps import Axis
 from .....analysis.blocks.strides import strided_access
-from .....analysis.blocks.tir import Values, is_guard, loads, mentions, seq, static, values
+from .....analysis.blocks.tir import Values, loads, mentions, seq, static, values
 from .....analysis.lifting.tir.node import items, substitute
 from .pointwise_kernel import FEW, MANY, Points
 from .program.combiners import combiner
 from .program.gpu_program import GpuProgram, NoGpuSchedule, expanded, extents, has_windows
-from .program.merged_axes import MergedAxes, bound, positions_of, simplified, static_range
+from .program.merged_axes import MergedAxes, bound, positions_of, static_range
 from .program.thread_loops import load, local, number, store, unrolled
-from .program.vector_loads import VectorLanes
+from .window_reads import Slide, WindowReads, WindowTile
 
 #: Results of a thread along rows and columns, and channels, at most; threads that fill a GPU.
 ROWS, COLUMNS, LANES, ENOUGH = 2, 4, 4, 132 * 512
-
-
-@dataclass(frozen=True)
-class Slide:
-    """An axis of the result, and the term of the window that moves by ``stride`` along it."""
-
-    axis: Axis
-    term: Axis
-    stride: int
-
-    def same_as(self, other: Slide) -> bool:
-        same = self.axis is other.axis and self.term is other.term
-        return same and self.stride == other.stride
 
 
 def windows(program: GpuProgram) -> tuple[Any, list[Any]]:
@@ -60,6 +43,8 @@ def windows(program: GpuProgram) -> tuple[Any, list[Any]]:
 
 
 class _Windows(Points):
+    """Emits the kernel of steps of which one reduces overlapping windows."""
+
     def __init__(self, program: GpuProgram) -> None:
         super().__init__(program, MANY)
         reduced = [s for s in self.steps if s.reduced]
@@ -85,18 +70,18 @@ class _Windows(Points):
         """How windows move along the rows and the columns of the result."""
         terms = [a for a in self.step.reduced if static(a.extent) != 1]
         analyzer = bound([*self.axes, *self.step.reduced])
-        found: list[Slide] = []
+        slides: list[Slide] = []
         for expr in loads(self.term):
             for term in terms:
                 slide = self.slide(expr, term, analyzer)
-                if slide is not None and not any(slide.same_as(known) for known in found):
-                    found.append(slide)
+                if slide is not None and not any(slide.same_as(known) for known in slides):
+                    slides.append(slide)
         order = [id(a) for a in self.axes]
-        found.sort(key=lambda s: order.index(id(s.axis)))
-        distinct = {id(s.axis) for s in found} | {id(s.term) for s in found}
-        if len(terms) != 2 or len(found) != 2 or len(distinct) != 4:
+        slides.sort(key=lambda s: order.index(id(s.axis)))
+        distinct = {id(s.axis) for s in slides} | {id(s.term) for s in slides}
+        if len(terms) != 2 or len(slides) != 2 or len(distinct) != 4:
             raise NoGpuSchedule("windows do not overlap along two axes")
-        return found[0], found[1]
+        return slides[0], slides[1]
 
     def is_weight(self, expr: Any) -> bool:
         used = mentions(expr)
@@ -110,9 +95,9 @@ class _Windows(Points):
             access = strided_access(
                 expr.source, items(expr.indices), [axis.var, term.var], analyzer
             )
-            step, own = access.step(axis.var), access.step(term.var)
-            if together and step and own and step % own == 0 and step // own > 0:
-                return Slide(axis, term, step // own)
+            step, term_step = access.step(axis.var), access.step(term.var)
+            if together and step and term_step and step % term_step == 0 and step // term_step > 0:
+                return Slide(axis, term, step // term_step)
         return None
 
     def tile(self, vectors: int) -> tuple[int, int]:
@@ -181,13 +166,15 @@ class _Windows(Points):
         self.buffers.append(acc)
         init = self.combine.start(self.update.init)
         start = unrolled("u", width, lambda u: store(acc, init, self.i, self.j, u))
-        reads = _Reads(self, at, width, analyzer)
+        tile = WindowTile(self.down, self.across, self.rows, self.columns, self.step.reduced,
+                          self.i, self.j, self.lane)  # fmt: skip
+        reads = WindowReads(tile, at, width, analyzer, self.buffers)
         term = reads.placed(self.term)
 
         def one(j: Any, s: Any, u: Any) -> Any:
-            own = values((self.j, j), (reads.s, s), (self.lane, u))
+            place = values((self.j, j), (reads.s, s), (self.lane, u))
             total = self.combine(load(acc, self.i, self.j, self.lane), term)
-            return substitute(store(acc, total, self.i, self.j, self.lane), own)
+            return substitute(store(acc, total, self.i, self.j, self.lane), place)
 
         sums = unrolled("j", self.columns, lambda j: unrolled("s", wide, lambda s: unrolled(
             "u", width, lambda u: one(j, s, u))))  # fmt: skip
@@ -197,157 +184,3 @@ class _Windows(Points):
         whole = seq([*reads.of_terms, line])
         self.buffers += [*reads.registers, *reads.others.registers]
         return [self.each(start), tirx.For(reads.r, number(0), number(high), kind, whole)]
-
-
-class _Reads:
-    """What the terms of a row of windows read, in registers.
-
-    Attributes:
-        r, s: The variables of the window's terms.
-        of_terms: Statements that read what depends on the window's terms only, such as weights.
-        of_rows: Statements that read a row that the windows share.
-        others: What depends on neither.
-    """
-
-    def __init__(self, kernel: _Windows, at: Values, width: int, analyzer: Any) -> None:
-        self.kernel, self.width, self.analyzer = kernel, width, analyzer
-        self.r, self.s, self.y, self.q = (tirx.Var(name, "int64") for name in "rsyq")
-        high, self.wide = extents([kernel.down.term, kernel.across.term])
-        tall = (kernel.rows - 1) * kernel.down.stride + high
-        self.long = (kernel.columns - 1) * kernel.across.stride + self.wide
-        for var, extent in (
-            (self.r, high),
-            (self.s, self.wide),
-            (self.y, tall),
-            (self.q, self.long),
-        ):
-            analyzer.bind(var, static_range(extent))
-        self.at = Values()
-        for var, value in at.items():
-            self.at[var] = value
-        for axis in kernel.step.reduced:
-            self.at[axis.var] = number(0)
-        self.at[kernel.down.term.var], self.at[kernel.across.term.var] = self.r, self.s
-        self.registers: list[Any] = []
-        self.of_terms: list[Any] = []
-        self.of_rows: list[Any] = []
-        self.others = self.lanes()
-
-    def lanes(self) -> VectorLanes:
-        def own(expr: Any) -> Any | None:
-            return expr if any(expr.source.same_as(r) for r in self.registers) else None
-
-        return VectorLanes(self.kernel.lane, self.width, self.analyzer, own)
-
-    def placed(self, term: Any) -> Any:
-        """The term over registers."""
-        atoms: list[Any] = []
-
-        def note(node: Any, visitor: Any) -> None:
-            if isinstance(node, tvm.ir.Call) and not is_guard(node):
-                visitor.default_visit(node)
-            elif not any(tvm_ffi.structural_equal(node, known) for known in atoms):
-                atoms.append(node)
-
-        def cast(node: Any, visitor: Any) -> None:
-            if isinstance(node.value, tvm.ir.TensorLoad) or is_choice(node.value):
-                note(node, visitor)
-            else:
-                visitor.default_visit(node)
-
-        rules = [(tvm.ir.TensorLoad, note), (tvm.ir.Call, note), (tirx.Cast, cast)]
-        tvm_ffi.structural_visit(term, rules)
-        registers = [(node, self.atom(node)) for node in atoms]
-
-        def known(node: Any, mutator: Any) -> Any:
-            for atom, value in registers:
-                if tvm_ffi.structural_equal(node, atom):
-                    return value
-            return mutator.default_mutate(node)
-
-        replaced = [(kind, known) for kind in (tvm.ir.TensorLoad, tvm.ir.Call, tirx.Cast)]
-        return self.others(tvm_ffi.structural_mutate(term, replaced))
-
-    def atom(self, node: Any) -> Any:
-        """A load, or a choice, in registers."""
-        kernel = self.kernel
-        used = mentions(node)
-        if kernel.down.axis.var in used or kernel.across.axis.var in used:
-            return self.of_row(node)
-        node = simplified(substitute(node, self.at), self.analyzer)
-        used = mentions(node)
-        if self.r not in used and self.s not in used:
-            return node
-        register = self.register(node, self.wide, self.s, self.of_terms)
-        return load(register, self.s, kernel.lane)
-
-    def of_row(self, node: Any) -> Any:
-        """What a window reads, as a function of its row and its column in the tile."""
-        kernel = self.kernel
-        down, across = number(kernel.down.stride), number(kernel.across.stride)
-        exact = substitute(node, self.at)
-        moved = values((self.r, self.y - down * kernel.i), (self.s, self.q - across * kernel.j))
-        shared = self.normal(substitute(exact, moved))
-        used = mentions(shared)
-        if kernel.i in used or kernel.j in used:
-            raise NoGpuSchedule("windows do not share what they read")
-        row = self.normal(substitute(shared, values((self.y, self.r + down * kernel.i))))
-        register = self.register(row, self.long, self.q, self.of_rows)
-        return load(register, across * kernel.j + self.s, kernel.lane)
-
-    def normal(self, expr: Any) -> Any:
-        """The expression with indices and conditions simplified."""
-
-        def guard(node: Any, mutator: Any) -> Any:
-            if not is_guard(node):
-                return mutator.default_mutate(node)
-            condition, yes, no = items(node.args)
-            return tirx.if_then_else(self.analyzer.simplify(condition), mutator.mutate(yes),
-                                     mutator.mutate(no))  # fmt: skip
-
-        return tvm_ffi.structural_mutate(simplified(expr, self.analyzer), [(tvm.ir.Call, guard)])
-
-    def register(self, expr: Any, count: int, var: Any, statements: list[Any]) -> Any:
-        """Registers of ``count`` vectors, which are the expression at each value of ``var``."""
-        register = local(f"window_{len(self.registers)}", [count, self.width], str(expr.ty.dtype))
-        self.registers.append(register)
-        cast = expr if isinstance(expr, tirx.Cast) else None
-        choice = expr.value if cast is not None else expr
-        lane = self.kernel.lane
-        if is_choice(choice) and lane not in mentions(choice.args[0]):
-            condition, *branches = items(choice.args)
-            filled = [self.filled(register, b, var) for b in branches]
-            body = tirx.IfThenElse(at_once(condition), *filled)
-        else:
-            body = self.filled(register, expr, var)
-        statements.append(unrolled("q", count, lambda q: substitute(body, values((var, q)))))
-        return register
-
-    def filled(self, register: Any, expr: Any, place: Any) -> Any:
-        """The statements that store an expression of each lane."""
-        lanes, lane = self.lanes(), self.kernel.lane
-        one = store(register, lanes(expr), place, lane)
-        self.kernel.buffers += lanes.registers
-        each = unrolled("u", self.width, lambda u: substitute(one, values((lane, u))))
-        return seq([*lanes.statements(), each])
-
-
-def at_once(condition: Any) -> Any:
-    """The condition without branches of its own, so that a load under it is predicated."""
-    parts = conjuncts(condition)
-    if len(parts) == 1:
-        return condition
-    bits = [tirx.Cast("int32", part) for part in parts]
-    return tirx.NE(reduce(tirx.bitwise_and, bits), tirx.const(0, "int32"))
-
-
-def conjuncts(condition: Any) -> list[Any]:
-    """The conditions that all have to hold."""
-    if isinstance(condition, tirx.And):
-        return [*conjuncts(condition.a), *conjuncts(condition.b)]
-    return [condition]
-
-
-def is_choice(expr: Any) -> bool:
-    """Whether an expression is an ``if_then_else``."""
-    return isinstance(expr, tvm.ir.Call) and is_guard(expr)

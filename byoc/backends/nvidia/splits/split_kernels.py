@@ -59,8 +59,8 @@ class _Nest:
 
     @property
     def reads(self) -> list[Any]:
-        own = self.writes
-        return [b for b, _ in self.step.reads.items() if not any(b.same_as(w) for w in own)]
+        writes = self.writes
+        return [b for b, _ in self.step.reads.items() if not any(b.same_as(w) for w in writes)]
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,8 @@ def split_kernels(func: Any) -> tuple[PartKernel, ...] | Refusal:
 
 
 class _Splitter:
+    """Collects the loop nests of the parts, and groups them to kernels."""
+
     def __init__(self, func: Any, program: GpuProgram) -> None:
         self.func, self.program = func, program
         self.nests: list[_Nest] = []
@@ -123,8 +125,8 @@ class _Splitter:
     def add_step(self, stmt: Any, totals: NodeDict[None]) -> None:
         """Add what is not a reduction; what it computes from totals alone goes to their kernel."""
         self.add(stmt, kept=False)
-        own = self.nests[-1]
-        steps = row_values(_Block(stmt).block, own.step.spatial, totals)
+        nest = self.nests[-1]
+        steps = row_values(_Block(stmt).block, nest.step.spatial, totals)
         if steps is None:
             return
         self.nests.pop()
@@ -135,10 +137,10 @@ class _Splitter:
 
     def add(self, stmt: Any, kept: bool) -> None:
         block: Any = _Block(stmt)
-        own = _Nest(stmt, loop_step(block))
-        self.nests.append(own)
+        nest = _Nest(stmt, loop_step(block))
+        self.nests.append(nest)
         if kept:
-            self.targets.append([own])
+            self.targets.append([nest])
 
     # ------------------------------------------------------------------ kernels
 
@@ -167,18 +169,18 @@ class _Splitter:
         for n in self.nests:
             for buffer in n.writes:
                 writers[buffer] = n
-        wanted, queue, reads = list(target), list(target), NodeDict[None]()
+        needed, queue, reads = list(target), list(target), NodeDict[None]()
         while queue:
             for buffer in queue.pop().reads:
                 writer = writers.get(buffer)
-                if any(writer is w for w in wanted):
+                if any(writer is w for w in needed):
                     continue
                 if writer is None or buffer in self.between:
                     reads[buffer] = None
                     continue
-                wanted.append(writer)
+                needed.append(writer)
                 queue.append(writer)
-        return _Group(tuple(target), tuple(wanted), reads)
+        return _Group(tuple(target), tuple(needed), reads)
 
     def outputs(
         self, group: _Group, groups: Sequence[_Group], params: NodeDict[None]

@@ -110,14 +110,14 @@ def _strides(program: GpuProgram, step: LoopStep, parts: Sequence[Any]) -> tuple
 def _contiguous(step: LoopStep, steps: Sequence[int]) -> list[Axis]:
     """The reduced axes along which terms are contiguous, the fastest first."""
     out: list[Axis] = []
-    run, found = 1, True
-    while found:
-        found = False
+    run, contiguous = 1, True
+    while contiguous:
+        contiguous = False
         for axis, stride in zip(step.axes, steps, strict=True):
             if axis.reduced and stride == run and static(axis.extent) != 1:
                 out.append(axis)
                 run *= static(axis.extent) or 1
-                found = True
+                contiguous = True
                 break
     return out
 

@@ -29,16 +29,16 @@ def attention(frame: OneDnnFunction) -> Recipe:
 
 
 def _numbers(whole: Attention, region: Region) -> list[int] | None:
-    found = placed(whole, region)
-    if found is None or any(place.offset for place in found.places):
+    placement = placed(whole, region)
+    if placement is None or any(place.offset for place in placement.places):
         return None
-    steps = [last_two(place) for place in found.places]
+    steps = [last_two(place) for place in placement.places]
     each = [columns for _, columns in steps[4:]]
     if not {0, 1}.issuperset(each):  # a term has an element for each key, or one for all
         return None
     rows, keys = whole.scores[-2:]
-    depth, columns = found.places[0].shape[-1], found.places[2].shape[-1]
-    out = [len(found.extents), *found.extents, rows, keys, depth, columns]
-    for axes, own in zip(found.along, steps, strict=True):
+    depth, columns = placement.places[0].shape[-1], placement.places[2].shape[-1]
+    out = [len(placement.extents), *placement.extents, rows, keys, depth, columns]
+    for axes, own in zip(placement.along, steps, strict=True):
         out += [*axes, *own]
     return out

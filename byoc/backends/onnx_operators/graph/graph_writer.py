@@ -57,18 +57,18 @@ class GraphWriter:
 
     def node(self, op: str, inputs: Iterable[str], **attrs: Any) -> str:
         """Add a node; returns the name of its output."""
-        made = NodeProto(op, tuple(inputs), self.name(), attrs)
-        self.nodes[made.output] = made
-        return made.output
+        proto = NodeProto(op, tuple(inputs), self.name(), attrs)
+        self.nodes[proto.output] = proto
+        return proto.output
 
     def nodes_of(
         self, op: str, inputs: Iterable[str], count: int, domain: str = "", **attrs: Any
     ) -> tuple[str, ...]:
         """Add a node with several outputs; returns their names."""
-        made = NodeProto(op, tuple(inputs), self.name(), attrs,
+        proto = NodeProto(op, tuple(inputs), self.name(), attrs,
                          tuple(self.name() for _ in range(count - 1)), domain)  # fmt: skip
-        self.nodes[made.output] = made
-        return made.outputs
+        self.nodes[proto.output] = proto
+        return proto.outputs
 
     def constant(self, array: Any) -> str:
         name = self.name()
@@ -149,16 +149,16 @@ class GraphWriter:
         if not near:
             return None
         _, distance, name, axis = min(near, key=lambda place: place[0])
-        found = self.node("Gather", [self.node("Shape", [name]), self.ints([axis])], axis=0)
-        return self.node("Add", [found, self.ints([distance])]) if distance else found
+        gathered = self.node("Gather", [self.node("Shape", [name]), self.ints([axis])], axis=0)
+        return self.node("Add", [gathered, self.ints([distance])]) if distance else gathered
 
     def finish(self, results: Sequence[str]) -> tuple[list[NodeProto], dict[str, Array]]:
         """The nodes and constants that results need, which get the names ``y<k>``."""
         renamed: dict[str, str] = {}
         extra = []
-        made = {output for node in self.nodes.values() for output in node.outputs}
+        outputs = {output for node in self.nodes.values() for output in node.outputs}
         for k, name in enumerate(results):
-            if name in made and name not in renamed:
+            if name in outputs and name not in renamed:
                 renamed[name] = f"y{k}"
             else:
                 extra.append(NodeProto("Identity", (name,), f"y{k}"))

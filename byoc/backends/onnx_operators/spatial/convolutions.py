@@ -47,7 +47,7 @@ def conv(writer: GraphWriter, call: Call, xs: list[str]) -> str:
     back = call.op.endswith("_transpose")
     target = ("IO" if back else "OI") + _SPATIAL[len(layout) - 2]
     more: dict[str, Any] = {"output_padding": ints(attrs["output_padding"])} if back else {}
-    made = writer.node(
+    result = writer.node(
         "ConvTranspose" if back else "Conv",
         [in_onnx(writer, xs[0], layout), writer.transpose(xs[1], order(kernel, target))],
         strides=ints(attrs["strides"]),
@@ -56,7 +56,7 @@ def conv(writer: GraphWriter, call: Call, xs: list[str]) -> str:
         group=int(attrs["groups"]),
         **more,
     )
-    return out_of_onnx(writer, made, str(attrs["out_layout"] or layout))
+    return out_of_onnx(writer, result, str(attrs["out_layout"] or layout))
 
 
 def unpacked(node: Node) -> str | None:

@@ -42,11 +42,11 @@ def resize(writer: GraphWriter, call: Call, xs: list[str]) -> str:
     factors = [factor(b, a) for b, a in zip(before, after, strict=True)]
     if all(f is not None for f in factors):
         scales = writer.constant(np.asarray([1, 1, *factors], "float32"))
-        made = writer.node("Resize", [image, "", scales], **more)
+        resized = writer.node("Resize", [image, "", scales], **more)
     else:
         whole = [*_outer(data.shape, layout), *after]
-        made = writer.node("Resize", [image, "", "", writer.vector(whole)], **more)
-    return out_of_onnx(writer, made, layout)
+        resized = writer.node("Resize", [image, "", "", writer.vector(whole)], **more)
+    return out_of_onnx(writer, resized, layout)
 
 
 def _image(shape: Any, layout: str) -> list[Any]:
@@ -59,9 +59,9 @@ def _outer(shape: Any, layout: str) -> list[Any]:
 
 def rounding(attrs: Any) -> str:
     """The rounding method, which depends on the coordinates by default."""
-    told = str(attrs["rounding_method"] or "")
+    method = str(attrs["rounding_method"] or "")
     by_default = "round" if attrs["coordinate_transformation_mode"] == "align_corners" else "floor"
-    return told or by_default
+    return method or by_default
 
 
 def factor(before: Any, after: Any) -> int | None:

@@ -22,11 +22,11 @@ def pool(writer: GraphWriter, call: Call, xs: list[str]) -> str:
         pads[count + k] += _missing(k, before, after, size, strides, dilation, pads)
     window = {"kernel_shape": size, "strides": strides, "pads": pads, "dilations": dilation}
     if "max" in call.op:
-        made = writer.node("MaxPool", [in_onnx(writer, xs[0], layout)], **window)
+        pooled = writer.node("MaxPool", [in_onnx(writer, xs[0], layout)], **window)
     else:
-        made = writer.node("AveragePool", [in_onnx(writer, xs[0], layout)], **window,
+        pooled = writer.node("AveragePool", [in_onnx(writer, xs[0], layout)], **window,
                            count_include_pad=int(attrs["count_include_pad"]))  # fmt: skip
-    return out_of_onnx(writer, made, layout)
+    return out_of_onnx(writer, pooled, layout)
 
 
 def _missing(
@@ -74,8 +74,8 @@ def adaptive(writer: GraphWriter, call: Call, xs: list[str]) -> str:
     if all(e == 1 for e in after):
         return out_of_onnx(writer, writer.node("GlobalAveragePool", [data]), layout)
     steps = [b // a for b, a in zip(before, after, strict=True)]
-    made = writer.node("AveragePool", [data], kernel_shape=steps, strides=steps)
-    return out_of_onnx(writer, made, layout)
+    pooled = writer.node("AveragePool", [data], kernel_shape=steps, strides=steps)
+    return out_of_onnx(writer, pooled, layout)
 
 
 def evenly(node: Node) -> str | None:

@@ -96,8 +96,8 @@ class CompileOptions:
             if value and self.plan is not None:
                 raise UserError(f"{option} cannot be combined with --plan, which fixes the "
                                 "backends")  # fmt: skip
-        for option, given in self._about_backends().items():
-            if given:
+        for option, is_given in self._about_backends().items():
+            if is_given:
                 raise UserError(f"{option}: with --shapes, this requires --backend")
         forced(self.force)  # before a model is loaded
 

@@ -17,7 +17,7 @@ DIGITS = len(str(LARGEST))
 Shapes: TypeAlias = dict[str, tuple[int | str, ...]]
 #: The attributes of a function with bounds of sizes by name.
 LOWER, UPPER = "tir_var_lower_bound", "tir_var_upper_bound"
-#: The bound that torch writes for sizes without one; it is no condition on them.
+#: The bound that torch writes for sizes without one; it does not restrict them.
 SPECIALISED = 2
 #: A requested dimension that stays as the file has it.
 KEPT = "?"

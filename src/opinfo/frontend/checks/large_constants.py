@@ -123,6 +123,8 @@ def _rewritten(mod: tvm.IRModule, writer: Any) -> tvm.IRModule:
 
 @relax.expr_functor.mutator
 class _Detached(relax.PyExprMutator):  # type: ignore[misc]
+    """Replaces large constants by numbers, and collects their arrays."""
+
     def __init__(self, mod: tvm.IRModule) -> None:
         super().__init__(mod)
         self.arrays: list[Array] = []
@@ -144,6 +146,8 @@ class _Detached(relax.PyExprMutator):  # type: ignore[misc]
 
 @relax.expr_functor.mutator
 class _Attached(relax.PyExprMutator):  # type: ignore[misc]
+    """Replaces the numbers of large constants by their arrays, and checks that these fit."""
+
     def __init__(self, mod: tvm.IRModule, arrays: Sequence[Array]) -> None:
         super().__init__(mod)
         self.arrays = arrays
@@ -169,8 +173,8 @@ class _Attached(relax.PyExprMutator):  # type: ignore[misc]
         array = self.arrays[number]
         if array.shape == extents and str(array.dtype) == dtype:
             return ""
-        found, expected = f"{array.dtype}{list(array.shape)}", f"{dtype}{list(extents)}"
-        return f"array {number} is {found}, expected {expected}"
+        actual, expected = f"{array.dtype}{list(array.shape)}", f"{dtype}{list(extents)}"
+        return f"array {number} is {actual}, expected {expected}"
 
 
 def _extents(const: Any) -> tuple[int, ...] | None:

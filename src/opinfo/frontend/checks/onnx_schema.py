@@ -134,9 +134,9 @@ def check_node(proto: Any, opset: int, domain: str) -> None:
         return
     for attribute in proto.attribute:
         _check_attribute(attribute, schema, proto.op_type)
-    given = {a.name for a in proto.attribute}
+    attributes = {a.name for a in proto.attribute}
     for name, formal in schema.attributes.items():
-        if formal.required and name not in given:
+        if formal.required and name not in attributes:
             raise FrontendError(f"its attribute '{name}' is missing")
     for names, low, high, formals, what in (
         (proto.input, schema.min_input, schema.max_input, schema.inputs, "input"),

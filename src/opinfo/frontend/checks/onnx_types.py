@@ -43,16 +43,16 @@ def check_types(op: str, opset: int, domain: str, dtypes: Sequence[str | None]) 
             if dtype is not None and formal.is_required:
                 raise FrontendError(f"its input '{formal.name}' is missing")
             continue
-        own = _name(dtype)
-        if formal.types and f"tensor({own})" not in formal.types:
+        actual = _name(dtype)
+        if formal.types and f"tensor({actual})" not in formal.types:
             raise FrontendError(
-                f"its input '{formal.name}' has the type {own}, expected {_listed(formal.types)}"
+                f"its input '{formal.name}' has the type {actual}, expected {_listed(formal.types)}"
             )
-        name, first = bound.setdefault(formal.parameter or formal.name, (formal.name, own))
-        if formal.parameter and first != own:
+        name, first = bound.setdefault(formal.parameter or formal.name, (formal.name, actual))
+        if formal.parameter and first != actual:
             both = f"'{name}' and '{formal.name}'" if name != formal.name else f"'{name}'"
             raise FrontendError(
-                f"its inputs {both} have the types {first} and {own}, expected one type"
+                f"its inputs {both} have the types {first} and {actual}, expected one type"
             )
 
 

@@ -11,18 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-import numpy as np
 import tvm
-import tvm_ffi
 from tvm import relax
 
-from ..checks.onnx_schema import (
-    STANDARD,
-    check_function,
-    check_graph,
-    check_node,
-    check_sizes,
-)
+from ..checks.onnx_schema import STANDARD, check_function, check_graph, check_node
 from ..converters.sizes.derived_sizes import bind_derived, in_parameters, with_variables
 from ..onnx_graph import attributes, functions, half_types, tvm_converters
 from ..onnx_graph.control_flow.branches import branch_values
@@ -30,11 +22,10 @@ from ..onnx_graph.control_flow.recursion import loop_values
 from ..onnx_graph.converter_table import RUNTIME_DOMAINS, Converter
 from ..onnx_graph.folding import folded
 from ..onnx_graph.legality import TOLERATED, contradicts_types, why_illegal
-from ..onnx_graph.onnx_node import OnnxNode, dims_of
-from ..onnx_graph.scalars import Rational, SizeArithmetic, Unknown, is_expr
+from ..onnx_graph.onnx_node import OnnxNode
+from ..onnx_graph.scalars import SizeArithmetic, Unknown
 from ..onnx_graph.shape_values import RULES, evaluate
 from ..onnx_graph.values import (
-    ListValue,
     NodeError,
     NotConvertible,
     TensorValue,
@@ -44,6 +35,7 @@ from ..onnx_graph.values import (
 )
 from ..onnx_operators import CONVERTERS
 from ..reading import crash_place
+from .emitted_values import as_values, elements_expr, without_scopes
 from .importer import describe
 from .onnx_scope import (
     check_declared,
@@ -51,7 +43,6 @@ from .onnx_scope import (
     declared_types,
     define,
     has_elements,
-    known_dims,
     lookup,
     node_error,
 )
@@ -60,8 +51,6 @@ from .onnx_scope import (
 NODES = 50_000
 #: Limit on the functions, branches and loops that are in each other.
 DEPTH = 50
-#: Operators whose results have sizes that depend on data.
-DEPENDENT = {"NonZero", "NonMaxSuppression", "Compress", "Slice", "Unsqueeze", "Tile"}
 
 
 class NeedsBranches(Exception):
@@ -121,24 +110,9 @@ class GraphImport:
             return value.expr
         if value.is_constant:  # TVM saves no constant without elements
             return self.builder.emit(relax.op.zeros(value.elements.shape, value.dtype))
-        expr = self._of_elements(value.elements, value.dtype)
+        expr = elements_expr(self.builder, value.elements, value.dtype)
         if self._depth == 0:  # a variable of a branch is not visible outside
             value.expr = expr
-        return expr
-
-    def _of_elements(self, elements: np.ndarray[Any, Any], dtype: str) -> Any:
-        items = [x if isinstance(x, Rational) else Rational(x) for x in elements.reshape(-1)]
-        tops = [tvm.tirx.Cast("int64", x.top) if is_expr(x.top) and str(x.top.ty) == "bool"
-                else x.top if is_expr(x.top) else int(x.top) for x in items]  # fmt: skip
-        expr = self.builder.emit(relax.op.shape_to_tensor(relax.ShapeExpr(tops)))
-        if elements.ndim != 1:
-            expr = self.builder.emit(relax.op.reshape(expr, elements.shape))
-        if dtype != "int64":
-            expr = self.builder.emit(relax.op.astype(expr, dtype))
-        bottoms = np.array([x.bottom for x in items], dtype="int64").reshape(elements.shape)
-        if (bottoms != 1).any():
-            divisor = relax.const(bottoms.astype(dtype), dtype)
-            expr = self.builder.emit(relax.op.divide(expr, divisor))
         return expr
 
     def run(self, graph: Any, inputs: Sequence[Any], scope: Mapping[str, Any]) -> list[Any]:
@@ -161,6 +135,7 @@ class GraphImport:
 
     @contextmanager
     def _call(self, what: str, declared: dict[str, str]) -> Iterator[None]:
+        """Enter a graph or function, whose nodes may not be nested too deeply."""
         if len(self._calls) > DEPTH:
             raise NotConvertible(f"more than {DEPTH} functions, branches and loops in each other")
         self._calls.append(what)
@@ -238,6 +213,7 @@ class GraphImport:
         return node
 
     def _values(self, node: OnnxNode, proto: Any) -> list[Any]:
+        """Convert a node: from known elements, by a converter, or as a function."""
         known = self._evaluated(node, proto)
         if known is not None:
             return known
@@ -255,7 +231,7 @@ class GraphImport:
 
     def _converted(self, node: OnnxNode, convert: Converter) -> list[Any]:
         inner = half_types.widened(node)
-        return half_types.rounded(node, self._as_values(inner, convert(inner)))
+        return half_types.rounded(node, as_values(self.builder, inner, convert(inner)))
 
     def _evaluated(self, node: OnnxNode, proto: Any) -> list[Any] | None:
         """Return the values of a node whose result is known element by element."""
@@ -280,6 +256,7 @@ class GraphImport:
         return [elements_value(elements, attributes.result_dtype(node))]
 
     def _inlined(self, node: OnnxNode, body: Any) -> list[Any]:
+        """Import the nodes of a function in place of its call."""
         if len(node.inputs) > len(body.input):
             raise NotConvertible(f"it has {len(node.inputs)} inputs, expected {len(body.input)}")
         name = f"{node.domain}.{node.op}"
@@ -302,50 +279,6 @@ class GraphImport:
             self.opset = outer
         wanted = zip(body.output, node.outputs, strict=False)
         return [lookup(inner, output, "an output") if name else None for output, name in wanted]
-
-    def _as_values(self, node: OnnxNode, result: Any) -> list[Any]:
-        """Return a converter's result as values, with sizes that are all known or symbolic."""
-        if isinstance(result, (list, tuple)):
-            return [value for part in result for value in self._as_values(node, part)]
-        if result is None or isinstance(result, (TensorValue, ListValue)):
-            return [result]
-        if isinstance(result, relax.Tuple):
-            return [value for part in result.fields for value in self._as_values(node, part)]
-        expr = self.builder.normalize(result)
-        if not isinstance(expr, relax.Var) and not isinstance(expr, tvm.ir.GenericConst):
-            expr = self.builder.emit(expr)
-        if isinstance(expr.ty, relax.TupleType):
-            parts = [relax.TupleGetItem(expr, k) for k in range(len(expr.ty.fields))]
-            return [value for part in parts for value in self._as_values(node, part)]
-        return [of_expr(self._sized(node, expr))]
-
-    def _sized(self, node: OnnxNode, expr: Any) -> Any:
-        """Give sizes that are only known at run time symbols of their own."""
-        if isinstance(expr.ty.shape, relax.ShapeExpr):
-            check_sizes(dims_of(expr), np.dtype(str(expr.ty.dtype)).itemsize)
-        if isinstance(expr.ty, relax.TensorType) and not isinstance(expr.ty.shape, relax.ShapeExpr):
-            if expr.ty.ndim < 0:
-                raise NotConvertible("the rank of its result is only known at run time")
-            if node.op not in DEPENDENT:
-                dims = [d for v in node.inputs for d in known_dims(v)]
-                raise NotConvertible("sizes of its inputs are not provably equal", dims)
-            dims = [tvm.tirx.Var(f"{node.op.lower()}_{k}", "int64") for k in range(expr.ty.ndim)]
-            return self.builder.match_cast(expr, relax.TensorType(dims, expr.ty.dtype))
-        return expr
-
-
-def without_scopes(mod: tvm.IRModule) -> tvm.IRModule:
-    """Drop the marks that `te.extern` leaves in PrimFuncs; code generation warns of them."""
-
-    def inner(mark: Any, mutate: Any) -> Any:
-        mark = mutate.default(mark) if hasattr(mutate, "default") else mark
-        return mark.body if mark.attr_key == "pragma_scope" else mark
-
-    for gvar, func in mod.functions_items():
-        if isinstance(func, tvm.tirx.PrimFunc):
-            body = tvm_ffi.structural_mutate(func.body, [(tvm.tirx.AttrStmt, inner)])
-            mod.update_func(gvar, func.with_body(body))
-    return mod
 
 
 def _tensor_output(graph: Any, k: int, value: Any) -> TensorValue:

@@ -97,11 +97,11 @@ def _check_operators(model: Any) -> None:
 
     What the importer skipped, such as a branch that is never taken, reaches the runtime too.
     """
-    own = functions.local(model)
+    local_functions = functions.local(model)
     for node in _with_inner([*model.graph.node, *(n for f in model.functions for n in f.node)]):
         key = node.domain, node.op_type
         contributed = node.domain == MICROSOFT and node.op_type in CONTRIBUTED
-        if node.domain not in STANDARD and key not in own and key not in CONVERTERS:
+        if node.domain not in STANDARD and key not in local_functions and key not in CONVERTERS:
             if not contributed:
                 name = shortened(f"{node.domain}.{node.op_type}", 80)
                 raise FrontendError(f"opinfo does not convert the operator {name}")

@@ -89,8 +89,8 @@ def _bound(inputs: Mapping[str, tuple[int | str, ...] | None], shapes: Shapes) -
             if isinstance(dim, str) and dim != KEPT and size not in (KEPT, None):
                 sizes.setdefault(dim, set()).add(size)
     scope: dict[Any, Any] = {}
-    for dim, given in sizes.items():
-        (size, *others) = given
+    for dim, alternatives in sizes.items():
+        (size, *others) = alternatives
         if not others and size != dim:
             scope[dim] = (
                 tirx.IntImm("int64", size) if isinstance(size, int)

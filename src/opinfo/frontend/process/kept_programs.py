@@ -61,8 +61,8 @@ class KeptProgram:
         """Return the JSON of the program, unchecked, and its arrays; None if it is not kept."""
         with contextlib.suppress(OSError, ValueError, KeyError, BadGraph):
             with trust.folder(self.entry.parent) as within:
-                kept = trust.read(self.entry.name, within, MOST)
-            line, _, message = kept.partition(b"\n")
+                text = trust.read(self.entry.name, within, MOST)
+            line, _, message = text.partition(b"\n")
             digest, places = parse(line).items()
             if digest.value != hashlib.sha256(message).hexdigest():
                 return None
@@ -80,9 +80,9 @@ class KeptProgram:
         with contextlib.suppress(OSError, ValueError, RuntimeError, zipfile.BadZipFile):
             text, arrays = unpacked(message)
             places = self._places(arrays)
-            own = [a for a, place in zip(arrays, places, strict=True) if place is None]
+            stored = [a for a, place in zip(arrays, places, strict=True) if place is None]
             parts: list[bytes | memoryview] = [heading(text, arrays), text]
-            parts += [a.data.cast("B") for a in own if a.size]
+            parts += [a.data.cast("B") for a in stored if a.size]
             body = b"".join(parts)
             if len(body) > MOST or _state(os.stat(self.file)) != self.state:
                 return
@@ -156,8 +156,8 @@ def _readers() -> list[Any]:
     The digest is of sizes and times, as Python knows which bytecode is of an older source.
     """
     files = sorted((p, s.st_size, s.st_mtime_ns) for p, s in _files(str(PACKAGE)))
-    own = hashlib.sha256(json.dumps(files).encode()).hexdigest()
-    return [sys.version, *map(_version, READERS), own]
+    digest = hashlib.sha256(json.dumps(files).encode()).hexdigest()
+    return [sys.version, *map(_version, READERS), digest]
 
 
 def _version(package: str) -> str:
@@ -169,8 +169,8 @@ def _version(package: str) -> str:
 
 def _files(folder: str) -> Iterator[tuple[str, os.stat_result]]:
     """Yield the files below a folder; in a checkout its folders are symbolic links."""
-    with os.scandir(folder) as found:
-        for item in found:
+    with os.scandir(folder) as entries:
+        for item in entries:
             if not item.is_dir():
                 yield item.path, item.stat()
             elif item.name != "__pycache__":

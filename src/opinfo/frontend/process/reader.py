@@ -137,8 +137,8 @@ def _prepare(suffix: str) -> None:
         load_all()  # they register the operators of raised modules
     from ..formats import MODULES
 
-    own = (f".formats.{MODULES[suffix]}", ".checks.tidy") if suffix in MODULES else ()
-    for name in (*own, *IMPORTS.get(suffix, ())):
+    modules = (f".formats.{MODULES[suffix]}", ".checks.tidy") if suffix in MODULES else ()
+    for name in (*modules, *IMPORTS.get(suffix, ())):
         try:
             import_module(name, PACKAGE)
         except Exception:  # the reader of the format reports missing packages

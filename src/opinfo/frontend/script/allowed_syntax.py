@@ -12,9 +12,9 @@ import ast
 import builtins
 import enum
 import re
-from collections.abc import Iterator
 
 from .allowed_names import BUILTINS, NAMESPACES, lookup
+from .bound_names import assigned_names, attribute_path, bound_names, module_aliases
 
 
 class Refused(Exception):
@@ -63,16 +63,19 @@ def check(tree: ast.stmt, scope: dict[str, str]) -> None:
 
 
 class _Checker:
+    """Walks a function or class; raises `Refused` at the first node that is not allowed."""
+
     def __init__(self, tree: ast.stmt, scope: dict[str, str]) -> None:
         self.spaces = {**NAMESPACES, **scope}
-        self.bound = set(_bound(tree))
+        self.bound = set(bound_names(tree))
         self.module = tree.name if isinstance(tree, ast.ClassDef) else None
         body = tree.body if isinstance(tree, ast.ClassDef) else []
-        names = (n for part in body for n in _targets(part))
+        names = (n for part in body for n in assigned_names(part))
         self.functions = {name for name in names if not name.startswith("_")}
-        self.aliases = set(_aliases(tree, self.module))
+        self.aliases = set(module_aliases(tree, self.module))
 
     def statement(self, node: ast.AST) -> None:
+        """Check a statement and all inside it."""
         match node:
             case ast.FunctionDef():
                 self._function(node)
@@ -120,6 +123,7 @@ class _Checker:
                 raise Refused(node, _shown(node))
 
     def expression(self, node: ast.expr, text: Text = Text.NONE) -> None:
+        """Check an expression; ``text`` says which strings it may be."""
         match node:
             case ast.Constant(value=str(value)):
                 self._string(node, value, text)
@@ -158,6 +162,7 @@ class _Checker:
                 raise Refused(node, _shown(node))
 
     def _function(self, node: ast.FunctionDef) -> None:
+        """Check a function: its decorator, parameters and body."""
         if len(node.decorator_list) != 1:
             raise Refused(node, "a function without one decorator")
         self._decorator(node.decorator_list[0])
@@ -171,8 +176,9 @@ class _Checker:
             self.statement(part)
 
     def _decorator(self, node: ast.expr) -> None:
+        """Check that a decorator is one of `DECORATORS`, with flags only."""
         func, options = (node.func, node.keywords) if isinstance(node, ast.Call) else (node, [])
-        root, *path = _chain(func)
+        root, *path = attribute_path(func)
         if f"{self.spaces.get(root)}.{'.'.join(path)}" not in DECORATORS:
             raise Refused(node, f"decorator '{ast.unparse(node)}'")
         arguments = [
@@ -191,6 +197,7 @@ class _Checker:
                 self.expression(arg.annotation)
 
     def _target(self, node: ast.expr) -> None:
+        """Check what is assigned to."""
         match node:
             case ast.Name(id=name):
                 self._bind(node, name)
@@ -205,6 +212,7 @@ class _Checker:
                 raise Refused(node, f"an assignment to '{ast.unparse(node)}'")
 
     def _bind(self, node: ast.AST, name: str) -> None:
+        """Check that a name may be bound: not one that has a meaning already."""
         if name.startswith("__") or name == self.module or name in self.spaces:
             raise Refused(node, f"the name '{name}' for a value")
 
@@ -215,7 +223,8 @@ class _Checker:
             raise Refused(node, f"'{name}'")
 
     def _attribute(self, node: ast.Attribute) -> None:
-        root, *path = _chain(node)
+        """Check an attribute: of a namespace, of the module, or one of `FIELDS`."""
+        root, *path = attribute_path(node)
         if root in self.spaces:
             if lookup(self.spaces[root], path) is None:
                 raise Refused(node, f"'{root}.{'.'.join(path)}'")
@@ -230,7 +239,8 @@ class _Checker:
             raise Refused(node, f"'.{node.attr}' of an expression")
 
     def _call(self, node: ast.Call, text: Text) -> None:
-        root, *path = _chain(node.func)
+        """Check the function that is called, and its arguments."""
+        root, *path = attribute_path(node.func)
         if isinstance(node.func, ast.Name) and (root not in self.bound or hasattr(builtins, root)):
             if root not in BUILTINS:
                 raise Refused(node, f"'{root}'")
@@ -286,44 +296,3 @@ def dimension(text: str) -> ast.expr:
 def _shown(node: ast.AST) -> str:
     text = ast.unparse(node)
     return f"'{text}'" if len(text) < 60 and "\n" not in text else type(node).__name__
-
-
-def _chain(node: ast.expr) -> list[str]:
-    """Split `a.b.c` into names; the first is empty if the root is not a name."""
-    names: list[str] = []
-    while isinstance(node, ast.Attribute):
-        names, node = [node.attr, *names], node.value
-    return [node.id if isinstance(node, ast.Name) else "", *names]
-
-
-def _bound(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
-        match node:
-            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
-                yield name
-            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-                yield name
-
-
-def _targets(node: ast.AST) -> list[str]:
-    match node:
-        case ast.FunctionDef(name=name) | ast.Assign(targets=[ast.Name(id=name)]):
-            return [name]
-    return []
-
-
-def _aliases(tree: ast.AST, module: str | None) -> set[str]:
-    """Return the names that are always bound to the module: `cls = Module`."""
-    if module is None:
-        return set()
-    aliases, stores = set(), list(_bound(tree))
-    names = [
-        name
-        for node in ast.walk(tree)
-        for name in _targets(node) if isinstance(node, ast.Assign)
-        and isinstance(node.value, ast.Name) and node.value.id == module
-    ]  # fmt: skip
-    for name in set(names):
-        if stores.count(name) == names.count(name):
-            aliases.add(name)
-    return aliases

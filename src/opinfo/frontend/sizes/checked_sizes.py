@@ -108,9 +108,9 @@ def _block(block: Any, checks: Sequence[Any], bindings: Sequence[Any]) -> Any:
 
 
 def _variables(node: Any) -> list[Any]:
-    found: list[Any] = []
-    tvm_ffi.structural_walk(node, (tvm.ir.Var, found.append))
-    return found
+    variables: list[Any] = []
+    tvm_ffi.structural_walk(node, (tvm.ir.Var, variables.append))
+    return variables
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -15,6 +15,7 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
+from ...analysis.support.tensor_dims import tensor_dims
 from ...analysis.support.tvm_compat import GenericConst, array_of
 
 Dims = list[Any]
@@ -37,7 +38,7 @@ def size_conditions(binding: Any) -> Iterator[Any]:
         return
     name = call.op.name.removeprefix("relax.")
     if name in _BROADCAST:
-        yield from _broadcast([d for a in call.args if (d := _dims(a)) is not None])
+        yield from _broadcast([d for a in call.args if (d := tensor_dims(a)) is not None])
     elif name in _CONDITIONS:
         yield from _CONDITIONS[name](call)
     yield from _divisors(binding)
@@ -45,10 +46,10 @@ def size_conditions(binding: Any) -> Iterator[Any]:
 
 def _divisors(binding: Any) -> Iterator[Any]:
     """A division by zero ends the process."""
-    found: list[Any] = []
-    for dim in _dims(binding.var) or ():
-        tvm_ffi.structural_walk(dim, ((tirx.FloorDiv, tirx.FloorMod), found.append))
-    yield from (part.b >= 1 for part in found)
+    divisors: list[Any] = []
+    for dim in tensor_dims(binding.var) or ():
+        tvm_ffi.structural_walk(dim, ((tirx.FloorDiv, tirx.FloorMod), divisors.append))
+    yield from (part.b >= 1 for part in divisors)
 
 
 def _broadcast(shapes: list[Dims]) -> Iterator[Any]:
@@ -59,20 +60,20 @@ def _broadcast(shapes: list[Dims]) -> Iterator[Any]:
 
 
 def _reshape(call: Any) -> Iterator[Any]:
-    old, new = _dims(call.args[0]), _dims(call)
+    old, new = tensor_dims(call.args[0]), tensor_dims(call)
     if old is not None and new is not None:
         yield tirx.EQ(_product(old), _product(new))
 
 
 def _matmul(call: Any) -> Iterator[Any]:
-    a, b = map(_dims, call.args)
+    a, b = map(tensor_dims, call.args)
     if a and b:
         yield tirx.EQ(a[-1], b[max(len(b) - 2, 0)])
         yield from _broadcast([a[:-2], b[:-2]])
 
 
 def _conv(call: Any) -> Iterator[Any]:
-    data, kernel = map(_dims, call.args)
+    data, kernel = map(tensor_dims, call.args)
     if data is None or kernel is None:
         return
     channels = data[call.attrs.data_layout.find("C")]
@@ -83,12 +84,12 @@ def _conv(call: Any) -> Iterator[Any]:
 
 def _not_negative(call: Any) -> Iterator[Any]:
     """A window is not larger than the padded image by more than one step."""
-    yield from (dim >= 0 for dim in _dims(call) or ())
+    yield from (dim >= 0 for dim in tensor_dims(call) or ())
 
 
 def _concat(call: Any) -> Iterator[Any]:
     fields = call.args[0].fields if isinstance(call.args[0], relax.Tuple) else ()
-    shapes = [d for f in fields if (d := _dims(f)) is not None]
+    shapes = [d for f in fields if (d := tensor_dims(f)) is not None]
     for other in shapes[1:]:
         for axis, (a, b) in enumerate(zip(shapes[0], other, strict=False)):
             if call.attrs.axis is not None and axis != call.attrs.axis % len(other):
@@ -100,7 +101,7 @@ def _einsum(call: Any) -> Iterator[Any]:
     terms = str(call.attrs.subscripts).replace(" ", "").split("->")[0].split(",")
     sizes: dict[str, Any] = {}
     for term, field in zip(terms, fields, strict=False):
-        dims = _dims(field)
+        dims = tensor_dims(field)
         if "..." in term or dims is None:
             continue
         for letter, dim in zip(term, dims, strict=False):
@@ -108,7 +109,7 @@ def _einsum(call: Any) -> Iterator[Any]:
 
 
 def _take(call: Any) -> Iterator[Any]:
-    data, indices = _dims(call.args[0]), call.args[1]
+    data, indices = tensor_dims(call.args[0]), call.args[1]
     if data is None or not isinstance(indices, GenericConst):
         return
     values = array_of(indices).numpy()
@@ -120,7 +121,7 @@ def _take(call: Any) -> Iterator[Any]:
 
 
 def _slice(call: Any) -> Iterator[Any]:
-    data = _dims(call.args[0])
+    data = tensor_dims(call.args[0])
     if data is None or not call.attrs.assume_inbound:
         return
     for axis, begin, end in zip(*(part.fields for part in call.args[1:4]), strict=True):
@@ -130,7 +131,7 @@ def _slice(call: Any) -> Iterator[Any]:
 
 
 def _topk(call: Any) -> Iterator[Any]:
-    data = _dims(call.args[0])
+    data = tensor_dims(call.args[0])
     if data is not None:
         yield data[int(call.attrs.axis)] >= int(call.attrs.k)
 
@@ -142,11 +143,6 @@ _CONDITIONS: Mapping[str, Callable[[Any], Iterator[Any]]] = {
     **{f"nn.{kind}_pool{n}d": _not_negative for n in (1, 2, 3) for kind in ("max", "avg")},
 }  # fmt: skip
 _ONE = tirx.IntImm("int64", 1)
-
-
-def _dims(expr: Any) -> Dims | None:
-    shape = getattr(expr.ty, "shape", None)
-    return list(shape.values) if isinstance(shape, relax.ShapeExpr) else None
 
 
 def _product(dims: Iterable[Any]) -> Any:

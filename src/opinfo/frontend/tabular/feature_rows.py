@@ -62,8 +62,8 @@ def linear_classifier(node: OnnxNode) -> list[Any]:
     if len(labels) < 3:
         node.refuse(f"it has {len(labels)} classes, of which only three and more have a lowering")
     scores = node.emit(_linear(node, len(labels)))
-    kept = transformed(node, scores, node.text("post_transform", "NONE"))
-    return [labelled(node, scores, labels), kept]
+    result = transformed(node, scores, node.text("post_transform", "NONE"))
+    return [labelled(node, scores, labels), result]
 
 
 def wide(node: OnnxNode) -> Any:

@@ -42,8 +42,8 @@ def tree_ensemble_regressor(node: OnnxNode) -> Any:
     forest = classic_forest(node.attrs, "target", targets, _dtype(node))
     base = _base(node, targets)
     scores = _scores(node, forest, node.text("aggregate_function", "SUM"), base)
-    kept = _transformed(node, forest, scores, node.text("post_transform", "NONE"))
-    return relax.op.astype(kept, "float32")
+    result = _transformed(node, forest, scores, node.text("post_transform", "NONE"))
+    return relax.op.astype(result, "float32")
 
 
 @converts("TreeEnsembleClassifier", domain=ML)
@@ -60,8 +60,8 @@ def tree_ensemble_classifier(node: OnnxNode) -> list[Any]:
     if not forest.always:
         node.refuse("rows may have no number for a class, which is then not chosen")
     scores = node.emit(_scores(node, forest, "SUM", _base(node, len(labels))))
-    kept = _transformed(node, forest, scores, kind)
-    return [labelled(node, scores, labels), relax.op.astype(kept, "float32")]
+    result = _transformed(node, forest, scores, kind)
+    return [labelled(node, scores, labels), relax.op.astype(result, "float32")]
 
 
 def _of_two(node: OnnxNode, labels: np.ndarray[Any, Any], kind: str) -> list[Any]:

@@ -73,9 +73,9 @@ def combinations(step: LoopStep) -> list[Combination]:
         return [_place_of(step)]
     out = []
     for update in step.updates:
-        one = combiner(update)
-        start = one.start(update.init)
-        out.append(Combination((update,), (one.term,), (one.dtype,), (start,), one))
+        combine = combiner(update)
+        start = combine.start(update.init)
+        out.append(Combination((update,), (combine.term,), (combine.dtype,), (start,), combine))
     return out
 
 
@@ -89,8 +89,8 @@ def combiner(update: Update) -> Combiner:
     for kind in (tirx.Add, tirx.Mul, tirx.Max, tirx.Min, tirx.And, tirx.Or):
         if not isinstance(value, kind):
             continue
-        for own, term in ((value.a, value.b), (value.b, value.a)):
-            if isinstance(own, tvm.ir.TensorLoad) and own.source.same_as(update.buffer):
+        for acc, term in ((value.a, value.b), (value.b, value.a)):
+            if isinstance(acc, tvm.ir.TensorLoad) and acc.source.same_as(update.buffer):
                 _check_init(kind, update)
                 dtype = _accumulator(kind, str(update.buffer.ty.dtype))
                 return Combiner(kind, _widened(term, dtype), dtype)
@@ -127,15 +127,15 @@ def _place_of(step: LoopStep) -> Combination:
         raise refused
     place, value = step.updates
     terms = (place.value.false_value, value.value.false_value)
-    own = [u.value.true_value for u in step.updates]
+    current = [u.value.true_value for u in step.updates]
     if not all(isinstance(e, tvm.ir.TensorLoad) and e.source.same_as(u.buffer)
-               for e, u in zip(own, step.updates, strict=True)):  # fmt: skip
+               for e, u in zip(current, step.updates, strict=True)):  # fmt: skip
         raise refused
     want = [place.value, value.value]
     for better in (tirx.GT, tirx.LT):
         for earlier in (tirx.LT, tirx.GT):
-            made = _places(better, earlier, own, terms)
-            if all(map(tvm_ffi.structural_equal, made, want)):
+            places = _places(better, earlier, current, terms)
+            if all(map(tvm_ffi.structural_equal, places, want)):
                 at = _place_dtype(step, str(place.buffer.ty.dtype))
                 starts = (as_dtype(place.init, at), value.init)
                 dtypes = (at, str(value.buffer.ty.dtype))

@@ -157,8 +157,8 @@ def check_update(step: LoopStep, update: Any, own: NodeDict[None]) -> None:
 
 def is_coupled(step: LoopStep) -> bool:
     """Whether a result of a step depends on other results of it."""
-    own = [u.buffer for u in step.updates]
-    return any(any(e.source.same_as(b) for b in own) and not e.source.same_as(u.buffer)
+    buffers = [u.buffer for u in step.updates]
+    return any(any(e.source.same_as(b) for b in buffers) and not e.source.same_as(u.buffer)
                for u in step.updates for e in loads(u.value))  # fmt: skip
 
 
@@ -214,8 +214,8 @@ def _overlaps(index: Any, axis: Axis, term: Axis) -> bool:
     used = mentions(index)
     if axis.var not in used or term.var not in used:
         return False
-    found = [detect_linear_equation(index, [v.var]) for v in (axis, term)]
-    steps = [static(f[0]) if len(f) else None for f in found]
+    coefficients = [detect_linear_equation(index, [v.var]) for v in (axis, term)]
+    steps = [static(f[0]) if len(f) else None for f in coefficients]
     if steps[0] is None or steps[1] is None:
         return False
     return 0 < abs(steps[0]) < abs(steps[1]) * (static(term.extent) or 0)

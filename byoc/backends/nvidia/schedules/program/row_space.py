@@ -80,6 +80,8 @@ def row_space(program: GpuProgram, shortest: int = SHORTEST) -> tuple[RowSpace, 
 
 
 class _Reader:
+    """Finds for each step the coordinates of its buffers that are the rows' axes."""
+
     def __init__(self, program: GpuProgram, rows: tuple[Axis, ...]) -> None:
         self.program, self.rows = program, rows
         self.results: NodeDict[list[int | None]] = NodeDict()  # the row axis of each coordinate
@@ -115,11 +117,11 @@ class _Reader:
 
     def spatial(self, step: LoopStep) -> RowStep:
         at, columns = self.units(step), []
-        found = self.placed(step)
+        places = self.placed(step)
         for axis in step.axes:
             if static(axis.extent) == 1:
                 continue
-            row = found.get(axis.var)
+            row = places.get(axis.var)
             if row is None:
                 columns.append(axis)
                 continue
@@ -134,17 +136,17 @@ class _Reader:
 
     def placed(self, step: LoopStep) -> NodeDict[tuple[int, int]]:
         """Return the row axis that an axis is, or has as its leading digit before ``inner``."""
-        found: NodeDict[tuple[int, int]] = NodeDict()
+        places: NodeDict[tuple[int, int]] = NodeDict()
         analyzer = bound(step.axes)
         for expr in self.reads(step):
             for index, k in zip(items(expr.indices), self.results[expr.source], strict=True):
                 if k is not None:
-                    self.place(step, analyzer.simplify(index), k, found)
-        if not len(found.items()):
-            self.leading(step, found)
-        if sorted(k for k, _ in found.values()) != list(range(len(self.rows))):
+                    self.place(step, analyzer.simplify(index), k, places)
+        if not len(places.items()):
+            self.leading(step, places)
+        if sorted(k for k, _ in places.values()) != list(range(len(self.rows))):
             raise NoGpuSchedule("a step does not have one element or more of each row")
-        return found
+        return places
 
     def reads(self, step: LoopStep) -> list[Any]:
         """Return the loads of reductions' results."""
@@ -155,7 +157,7 @@ class _Reader:
                 out += [e for e in loads(part) if e.source in self.results]
         return out
 
-    def place(self, step: LoopStep, index: Any, k: int, found: NodeDict[tuple[int, int]]) -> None:
+    def place(self, step: LoopStep, index: Any, k: int, places: NodeDict[tuple[int, int]]) -> None:
         inner = 1
         if isinstance(index, tirx.FloorDiv):
             inner, index = static(index.b) or 0, index.a
@@ -163,17 +165,17 @@ class _Reader:
         rows = static(self.rows[k].extent)
         if axis is None or inner < 1 or rows is None or static(axis.extent) != rows * inner:
             raise NoGpuSchedule("a step reads other rows than its own")
-        if (known := found.get(axis.var)) is not None and known != (k, inner):
+        if (known := places.get(axis.var)) is not None and known != (k, inner):
             raise NoGpuSchedule("a step reads several rows")
-        found[axis.var] = (k, inner)
+        places[axis.var] = (k, inner)
 
-    def leading(self, step: LoopStep, found: NodeDict[tuple[int, int]]) -> None:
+    def leading(self, step: LoopStep, places: NodeDict[tuple[int, int]]) -> None:
         """Of a step that reads no result: its leading axes are the rows, if they have the size."""
         axes = [a for a in step.axes if static(a.extent) != 1][: len(self.rows)]
         if extents(axes) != extents(self.rows):
             raise NoGpuSchedule("a step has other rows")
         for k, axis in enumerate(axes):
-            found[axis.var] = (k, 1)
+            places[axis.var] = (k, 1)
 
 
 def substituted(row: RowStep, expr: Any, more: Values) -> Any:

@@ -170,8 +170,8 @@ def aligned(access: StridedAccess, lane: Any, width: int, analyzer: Any) -> bool
     first = analyzer.simplify(substitute(access.flat, values((lane, number(0)))))
     if (value := static(first)) is not None:
         return value % width == 0
-    found = analyzer.modular_set(first)
-    return int(found.coeff) % width == 0 and int(found.base) % width == 0
+    modular_set = analyzer.modular_set(first)
+    return int(modular_set.coeff) % width == 0 and int(modular_set.base) % width == 0
 
 
 def widest(size: int, extent: int) -> int:
@@ -188,9 +188,9 @@ def narrowest_item(buffers: Any) -> int:
 
 
 def mentions_load(expr: Any) -> bool:
-    found: list[Any] = []
-    tvm_ffi.structural_walk(expr, (tvm.ir.TensorLoad, found.append))
-    return bool(found)
+    loads: list[Any] = []
+    tvm_ffi.structural_walk(expr, (tvm.ir.TensorLoad, loads.append))
+    return bool(loads)
 
 
 def _plus(h: Any, each: int, v: Any) -> Any:

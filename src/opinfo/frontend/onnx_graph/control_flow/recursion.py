@@ -37,6 +37,8 @@ def loop_values(graph: Any, node: OnnxNode) -> list[Any]:
 
 
 class _Loop:
+    """A Loop as a recursive function over its states."""
+
     def __init__(self, graph: Any, node: OnnxNode) -> None:
         self.graph, self.node, self.builder = graph, node, graph.builder
         self.body = node.attr("body")
@@ -121,10 +123,10 @@ class _Loop:
         """One iteration."""
         scope = {**self.outside.scope,
                  **dict(zip(self.outside.exprs, map(of_expr, outer), strict=True))}  # fmt: skip
-        given = dict(zip(self.states, map(of_expr, states), strict=True))
+        values = dict(zip(self.states, map(of_expr, states), strict=True))
         names = [entry.name for entry in self.body.input]
-        given |= {k: scope[names[k + 2]] for k in self.kept}
-        inputs = [of_expr(start), of_expr(alive), *(given[k] for k in sorted(given))]
+        values |= {k: scope[names[k + 2]] for k in self.kept}
+        inputs = [of_expr(start), of_expr(alive), *(values[k] for k in sorted(values))]
         results = self.graph.run(self.body, inputs, scope)
         if any(not isinstance(value, TensorValue) for value in results):
             raise NotConvertible("its body returns a sequence or nothing, expected tensors")

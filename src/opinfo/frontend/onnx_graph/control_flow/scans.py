@@ -30,6 +30,8 @@ def scan(node: OnnxNode) -> list[Any]:
 
 
 class _Scan:
+    """A Scan with its axes and directions, to be written as a Loop."""
+
     def __init__(self, node: OnnxNode) -> None:
         import onnx
 

@@ -94,11 +94,11 @@ def product(matrix: Matrix, values: Sequence[Any], bind: Bind) -> list[Any]:
             out[k] = bind(_sum(row, values))
             continue
         same = [a == b for a, b in zip(row, matrix[twin], strict=True)]
-        kept = bind(_sum([a if s else Fraction(0) for a, s in zip(row, same, strict=True)], values))
+        part = bind(_sum([a if s else Fraction(0) for a, s in zip(row, same, strict=True)], values))
         turned = bind(
             _sum([Fraction(0) if s else a for a, s in zip(row, same, strict=True)], values)
         )
-        out[k], out[twin] = bind(kept + turned), bind(kept - turned)
+        out[k], out[twin] = bind(part + turned), bind(part - turned)
     return out
 
 

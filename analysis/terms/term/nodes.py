@@ -11,32 +11,20 @@ carries its own domain, so a simplification that uses a bound needs no context.
 
 from __future__ import annotations
 
-import itertools
-import weakref
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
-from .work import look, spend
+from .interning import TABLE, Interned, intern_new
+from .work import spend
 
-_UID = itertools.count()
 #: Longer sums are counted as work when they are created.
 LONG = 8
 
 
-class Term:
-    """Base of all terms.
+class Term(Interned):
+    """Base of all terms; `Interned` describes the attributes."""
 
-    Attributes:
-        memo: A cache for results of analyses.
-        children: The terms that it consists of.
-        reads: The tensors that it loads from.
-        free: The cached result of `free`.
-    """
-
-    __slots__ = ("__weakref__", "children", "dtype", "free", "memo", "reads", "uid")
-    uid: int
-    dtype: str
-    memo: dict[str, Any]
+    __slots__ = ()
     children: tuple[Term, ...]
     reads: frozenset[TensorVar]
     free: frozenset[Var] | None
@@ -54,60 +42,6 @@ class Later:
     show: ClassVar[Callable[[Term], str]]
     floordiv: ClassVar[Callable[[Int, Int], Int]]
     floormod: ClassVar[Callable[[Int, Int], Int]]
-
-
-class _Entry(weakref.ref[Term]):
-    """A weak reference to a term in the table, with its key."""
-
-    __slots__ = ("key",)
-    key: tuple[Any, ...]
-
-
-_NOTHING: frozenset[TensorVar] = frozenset()
-_TABLE: dict[tuple[Any, ...], _Entry] = {}
-
-
-def _forget(entry: _Entry) -> None:
-    """Remove a dead term; its key may already have a new one."""
-    current = _TABLE.pop(entry.key, entry)
-    if current is not entry:
-        _TABLE[entry.key] = current
-
-
-def _interned(key: tuple[Any, ...]) -> Any:
-    entry = _TABLE.get(key)
-    return None if entry is None else entry()
-
-
-def _new(cls: type[Term], key: tuple[Any, ...], dtype: str, children: tuple[Term, ...]) -> Any:
-    term = cls.__new__(cls)
-    term.uid = next(_UID)
-    if not term.uid & 4095:  # reading the clock for each term would cost too much
-        look()
-    term.dtype, term.memo, term.children, term.free = dtype, {}, children, None
-    reads = _NOTHING
-    for child in children:
-        if child.reads is not reads and child.reads:
-            reads = reads | child.reads if reads else child.reads
-    term.reads = reads
-    entry = _TABLE[key] = _Entry(term, _forget)
-    entry.key = key
-    return term
-
-
-def recall(term: Term, key: str) -> Any:
-    """Return the cached term, or None."""
-    entry = term.memo.get(key)
-    return None if entry is None else entry()
-
-
-def remember(term: Term, key: str, value: Term) -> None:
-    """Cache a term that ``term`` may be a part of; it lives as long as something else refers to it.
-
-    The table's keys refer to the parts of a term, so a part that referred to it would keep it
-    forever.
-    """
-    term.memo[key] = weakref.ref(value)
 
 
 class TensorVar:
@@ -224,7 +158,7 @@ class Fold(Term):
     updates: tuple[Term, ...]
 
 
-# ---------------------------------------------------------------------------- constructors
+# ---------------------------------------------------------------------------- polynomials
 
 Mono = tuple[Term, ...]
 _SMALL: dict[int, Int] = {}
@@ -247,11 +181,11 @@ def polynomial(terms: dict[Mono, int]) -> Int:
 
 def _polynomial(items: tuple[tuple[Mono, int], ...]) -> Int:
     """The polynomial of sorted terms."""
-    entry = _TABLE.get(items)
+    entry = TABLE.get(items)
     cached: Any = None if entry is None else entry()
     if cached is None:
         atoms = tuple([a for mono, _ in items for a in mono])
-        cached = _new(Int, items, "int", atoms)
+        cached = intern_new(Int, items, "int", atoms)
         cached.terms = items
         single = len(items) == 1
         cached.const = 0 if not items else items[0][1] if single and not atoms else None
@@ -335,96 +269,5 @@ def total(parts: Iterable[Int]) -> Int:
     return out
 
 
-def var(kind: str, name: str, extent: Int | None = None) -> Int:
-    """Return the variable as an integer; a variable of extent 1 is 0."""
-    return ZERO if extent is ONE else as_int(variable(kind, name, extent))
-
-
-def variable(kind: str, name: str, extent: Int | None = None, dtype: str = "int") -> Var:
-    key = (Var, kind, name, extent, dtype)
-    cached: Any = _interned(key)
-    if cached is None:
-        cached = _new(Var, key, dtype, ())
-        cached.kind, cached.name, cached.extent = kind, name, extent
-    return cached  # type: ignore[no-any-return]
-
-
-def fresh(extent: Int, stem: str = "i") -> Var:
-    """Return a new loop variable."""
-    return variable("loop", f"{stem}{next(_UID)}", extent)
-
-
-def axis(position: int, extent: Int) -> Int:
-    """Return the ``position``-th coordinate of a buffer: the same term for equal extents."""
-    return var("axis", f"y{position}", extent)
-
-
-def size(name: str) -> Int:
-    """Return a symbolic extent, which is at least 1."""
-    return as_int(variable("size", name))
-
-
-def const(value: Any, dtype: str) -> Const:
-    key = (Const, repr(value), dtype)
-    cached: Any = _interned(key)
-    if cached is None:
-        cached = _new(Const, key, dtype, ())
-        cached.value = value
-    return cached  # type: ignore[no-any-return]
-
-
-def load(tensor: TensorVar, indices: tuple[Int, ...]) -> Term:
-    """Return the element, as an `Int` if the tensor holds ``int32`` or ``int64``."""
-    key = (Load, tensor, indices)
-    cached: Any = _interned(key)
-    if cached is None:
-        cached = _new(Load, key, tensor.dtype, indices)
-        cached.tensor, cached.indices = tensor, indices
-        cached.reads |= {tensor}
-    return as_int(cached) if tensor.dtype in INT_DTYPES else cached
-
-
-def raw_call(op: str, args: tuple[Term, ...], dtype: str) -> CallTerm:
-    """Return a call node without simplification; use `call` outside the algebra."""
-    key = (CallTerm, op, args, dtype)
-    cached: Any = _interned(key)
-    if cached is None:
-        cached = _new(CallTerm, key, dtype, args)
-        cached.op, cached.args = op, args
-    return cached  # type: ignore[no-any-return]
-
-
-def raw_reduce(op: str, axes: tuple[Var, ...], body: Term, init: Term, dtype: str) -> Reduce:
-    key = (Reduce, op, axes, body, init)
-    cached: Any = _interned(key)
-    if cached is None:
-        cached = _new(Reduce, key, dtype, (body, init))
-        cached.op, cached.axes, cached.body, cached.init = op, axes, body, init
-    return cached  # type: ignore[no-any-return]
-
-
-def fold(
-    axis: Var, states: tuple[CallTerm, ...], inits: tuple[Term, ...], updates: tuple[Term, ...]
-) -> Term:
-    """Return the fold without simplification, as an `Int` if its result is one; see `make_fold`."""
-    inits, updates = (
-        tuple(as_int(t) if s.dtype in INT_DTYPES else t for s, t in zip(states, terms, strict=True))
-        for terms in (inits, updates)
-    )
-    key = (Fold, axis, states, inits, updates)
-    cached: Any = _interned(key)
-    if cached is None:
-        cached = _new(Fold, key, states[0].dtype, (*updates, *inits))
-        cached.axis, cached.states, cached.inits, cached.updates = axis, states, inits, updates
-    return as_int(cached) if cached.dtype in INT_DTYPES else cached
-
-
-INT_DTYPES: frozenset[str] = frozenset({"int", "int32", "int64"})
-#: Kinds of variables that have one value throughout a function.
-SIZES = frozenset({"size", "scalar"})
 ZERO = integer(0)
 ONE = integer(1)
-#: The number of iterations of a ``while`` loop: as many as change the state.
-FOREVER = as_int(raw_call("forever", (), "int"))
-TRUE = const(True, "bool")
-FALSE = const(False, "bool")

@@ -15,16 +15,16 @@ from typing import Any
 import tvm
 from tvm import tirx
 
-from ....analysis.blocks.loop_steps import Axis
-from ....analysis.blocks.tir import dtype_of
-from ....analysis.lifting.tir.node import NodeDict, items
-from ..nest.collapse import Views
-from ..nest.kernel import Kernel, Part
+from .....analysis.blocks.loop_steps import Axis
+from .....analysis.blocks.tir import dtype_of
+from .....analysis.lifting.tir.node import NodeDict, items
+from ...nest.collapse import Views
+from ...nest.kernel import Kernel, Part
+from ..machine import VectorUnits
+from ..strided import identity, producer_of
+from ..tile import columns, cycles
+from ..windows import Place, place_of
 from .filtering import FILTERINGS, TAPS, Filtering
-from .machine import VectorUnits
-from .strided import identity, producer_of
-from .tile import columns, cycles
-from .windows import Place, place_of
 
 DTYPE = "float32"
 #: Tiles of one product at most if several images take part.
@@ -119,8 +119,10 @@ def _matched(
             return None
     known = [a for a in (image, result, y.axis, x.axis, channel) if a is not None]
     spare = [a for a in kernel.axes if not any(a is b for b in known)]
-    one = image is not None or (isinstance(index[0], tirx.IntImm) and int(index[0].value) == 0)
-    plain = one and len(kernel.reduced) == 3 and all(a.static == 1 for a in spare)
+    single_image = image is not None or (
+        isinstance(index[0], tirx.IntImm) and int(index[0].value) == 0
+    )
+    plain = single_image and len(kernel.reduced) == 3 and all(a.static == 1 for a in spare)
     shape = [n for n in items(weights.source.ty.shape) if not isinstance(n, tirx.IntImm)]
     if not plain or shape or any(a.static is None for a in known):
         return None

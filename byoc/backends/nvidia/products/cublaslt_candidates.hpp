@@ -1,0 +1,85 @@
+// Candidate algorithms of cuBLASLt for a product: what the library names, and their times. It follows
+// cublaslt_weights.hpp and cublaslt_ladder.hpp.
+#include <chrono>
+#include <optional>
+
+namespace opinfo_nvidia {
+namespace {
+
+// The alignment of what cudaMalloc returns, in bytes, for which a ladder is.
+constexpr int kAllocated = 256;
+
+inline const KeptTexts& kept_algorithms() {
+  static const KeptTexts texts("cublaslt", "cuBLASLt's algorithms are timed again");
+  return texts;
+}
+
+// What an earlier process chose. Empty if it is not known, or damaged. `free`: weights may have either
+// order.
+inline ProductChoice kept_choice(const std::string& key, bool free) {
+  ProductChoice out;
+  const KeptTexts::Entry entry = kept_algorithms().read(key);
+  if (!entry.exists) return out;
+  const bool whole = read_choice(entry.text, out);
+  if (!whole) kept_algorithms().say_damaged(key);
+  return whole && entry.known && (free || !out.turned) ? out : ProductChoice{};
+}
+
+// A way to compute a product.
+struct Candidate {
+  const Product* product;
+  Algorithm algorithm;
+  bool turned = false;
+  float time = -1.0f;  // milliseconds, negative if it does not run
+};
+
+// Adds what the library names for a product, if it names any.
+inline void add_named(const Product& p, bool turned, const char* name, int alignment, int most,
+                      std::vector<Candidate>& to) {
+  try {
+    for (const Algorithm& by : p.named(name, alignment, most)) to.push_back({&p, by, turned});
+  } catch (const opinfo::Error&) {  // nothing is named for this order
+  }
+}
+
+// Times them as parts of CUDA graphs, as models run them.
+inline void time_all(const Addresses& at, std::vector<Candidate>& all, GraphTimer& timer, int rounds,
+                     int calls) {
+  size_t bytes = 1;
+  for (const Candidate& c : all) bytes = std::max(bytes, c.algorithm.bytes);
+  void* room = timer.room(static_cast<int64_t>(bytes));
+  std::vector<GraphTimer::Launch> launches;
+  for (const Candidate& c : all)
+    launches.push_back([&c, &at, &timer, room] {
+      return (room != nullptr || c.algorithm.bytes == 0) &&
+             c.product->run(at, timer.stream(), c.algorithm, room) == CUBLAS_STATUS_SUCCESS;
+    });
+  const std::vector<float> times = timer.race(launches, rounds, calls);
+  for (size_t k = 0; k < times.size(); ++k) all[k].time = times[k];
+}
+
+// The fastest one; null if none runs.
+inline const Candidate* fastest(const std::vector<Candidate>& all) {
+  const Candidate* best = nullptr;
+  for (const Candidate& c : all)
+    if (c.time >= 0 && (best == nullptr || c.time < best->time)) best = &c;
+  return best;
+}
+
+// Those of an order of the weights, the fastest first: what is slower by a wave for these rows may be the fastest
+// for some more or less, and what is as fast for less must be known to be slow here.
+inline std::vector<TimedAlgorithm> fastest_few(const std::vector<Candidate>& all, bool turned) {
+  constexpr float kSlowest = 3.0f;
+  constexpr size_t kFew = 16;
+  std::vector<TimedAlgorithm> out;
+  for (const Candidate& c : all)
+    if (c.time >= 0 && c.turned == turned) out.push_back({c.algorithm, c.time});
+  std::stable_sort(out.begin(), out.end(), [](const auto& x, const auto& y) { return x.time < y.time; });
+  size_t count = 0;
+  while (count < std::min(kFew, out.size()) && out[count].time <= kSlowest * out[0].time) ++count;
+  out.resize(count);
+  return out;
+}
+
+}  // namespace
+}  // namespace opinfo_nvidia
