@@ -16,7 +16,7 @@ from typing import Any
 from ...analysis.proposal.proposal import Constant
 from ...layout.graph.relax_graph import Value
 from .elementwise_groups import Infos
-from .pattern import Node, node
+from .pattern_node import Node, node
 from .value_bounds import bounds
 
 #: The ends of the integers that float32 has without gaps.

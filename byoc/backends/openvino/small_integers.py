@@ -23,7 +23,7 @@ from ...patterns.clamped_values import (
     literals,
     same_if_clamped,
 )
-from ...patterns.pattern import Node, node
+from ...patterns.pattern_node import Node, node
 
 #: Operators whose last operand is an index into the first one, which is checked to be inside.
 _INDEXED = ("relax.take", "relax.gather_elements", "relax.gather_nd")
