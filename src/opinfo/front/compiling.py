@@ -30,8 +30,8 @@ from .compiled_model import Compiled
 from .file_builds import FileBuilds, replayed
 from .models import as_module
 from .narrow_floats import refuse_narrow_floats
+from .race import is_static, rivals
 from .race import race as raced
-from .race import rivals
 from .shape_settings import Extents, configured
 
 
@@ -79,8 +79,10 @@ def compile(
             whole subgraphs alone, call all builds in turns on this machine with random inputs, and
             return the fastest. If the model is what `opinfo.load` returned for an ONNX file,
             unchanged, runtimes that read ONNX also get the file itself; such a build is kept only
-            if a build of the module has its outputs. Models with symbolic shapes, and those whose
-            weights are of few bits by group, are not raced.
+            if a build of the module has its outputs. With symbolic sizes, builds are called at
+            several (`opinfo.verify.trial_sizes`): a build is kept only if it is nowhere slower than
+            that by expected costs by more than 5 %. Models with symbolic sizes for a GPU, and those
+            whose weights are of few bits by group, are not raced.
 
     Returns:
         The compiled model.
@@ -146,8 +148,8 @@ class _Request:
         few_bits = shared.prepare.few_bits
         choice = choose_backends(self.backends, self.priority, self.calibration, self.target,
                                  few_bits)  # fmt: skip
-        files = None
-        if source is not None and not on_gpu(self.target):
+        files, known = None, is_static(self.signatures)
+        if source is not None and known and not on_gpu(self.target):
             files = FileBuilds(source, self.mod, self.target, self.signatures, choice.costs, shared)
         if self.plan is not None and self.plan.file:
             return replayed(files, self.plan)
@@ -157,7 +159,7 @@ class _Request:
         free = all(x is None for x in (self.backends, self.priority, self.force, self.wants))
         raceable = race and free and not few_bits  # runtimes would store them in full
         names = rivals(self.target, self.signatures) if raceable else []
-        return raced(build, choice, self.measure, names, self.mod, files)
+        return raced(build, choice, self.measure, names, self.mod, files, known)
 
     def build(
         self, shared: SharedWork, choice: BackendChoice, measure: Measure | None,
