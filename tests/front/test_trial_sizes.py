@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import opinfo
 from opinfo.front.race import rivals
 from opinfo.jit.arguments.signature import Param, Signature
 from opinfo.jit.config.strategy import Dim
+from opinfo.verify import trial_values
 from opinfo.verify.trial_inputs import trial_calls, undrawable
 from opinfo.verify.trial_sizes import MANY, PAST, PROMPT, ROOM, SOME, Subject, sized_calls
 from opinfo.verify.trial_values import Lengths, TrialCall, layout_of, restored, tensors_of
@@ -117,3 +119,12 @@ def test_arguments_are_restored_from_their_layout() -> None:
     first, (second, shape), number = (restored(v, tensors) for v in values)
     assert first.same_as(one) and second.same_as(two) and list(shape) == [3, 4] and number == 5
     assert restored(more[0], tensors).same_as(two)
+
+
+def test_tensors_without_elements_are_written(tmp_path: Path) -> None:
+    """A prompt has an empty cache, which TVM's format of parameters cannot read."""
+    arrays = [np.zeros((2, 0, 3), "float16"), np.arange(4), np.zeros((0,), "int32")]
+    trial_values.save([tvm.runtime.tensor(a) for a in arrays], tmp_path / "file")
+    loaded = [tensor.numpy() for tensor in trial_values.load(tmp_path / "file")]
+    assert [(a.shape, a.dtype) for a in loaded] == [(a.shape, a.dtype) for a in arrays]
+    np.testing.assert_array_equal(loaded[1], arrays[1])

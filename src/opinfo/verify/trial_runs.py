@@ -36,7 +36,7 @@ from ..byoc.process.spawn import spawn
 from ..byoc.process.without_torch import command
 from .emptied import can_be_emptied, emptied
 from .short_parts import seconds_of
-from .trial_values import TrialCall, layout_of, restored, tensors_of
+from .trial_values import TrialCall, layout_of, load, restored, save, tensors_of
 
 Array = np.ndarray[Any, Any]
 Call = Callable[[], object]
@@ -145,9 +145,8 @@ class TrialProcess:
         self, calls: Sequence[TrialCall], layout: list[Any], threads: int, device: str
     ) -> None:
         self._folder = Folder("opinfo-")
-        tensors = (x for call in calls for x in tensors_of(call.values))
-        values = {str(k): x for k, x in enumerate(tensors)}
-        tvm.runtime.save_param_dict_to_file(values, str(self._folder.path / INPUTS))
+        tensors = [x for call in calls for x in tensors_of(call.values)]
+        save(tensors, self._folder.path / INPUTS)
         (self._folder.path / CALLS).write_text(json.dumps(layout), encoding="utf-8")
         self._read, self._ready, self._places = b"", False, {}
         self._child = spawn(command(__name__, str(self._folder.path), str(threads), device),
@@ -207,8 +206,7 @@ def trial_runs(
 
 
 def _outputs(path: Path) -> tuple[Array, ...]:
-    saved = tvm.runtime.load_param_dict_from_file(str(path))
-    return tuple(saved[str(k)].numpy() for k in range(len(saved)))
+    return tuple(tensor.numpy() for tensor in load(path))
 
 
 def flat(result: Any) -> list[Any]:
@@ -269,8 +267,7 @@ def _called(main: Any, values: Sequence[Any], outputs: Path) -> Call | None:
     """
     try:
         tensors = flat(main(*values))
-        named = {str(k): x for k, x in enumerate(tensors)}
-        tvm.runtime.save_param_dict_to_file(named, str(outputs))
+        save(tensors, outputs)
         given = list(tensors_of(list(values)))
         again = flat(main(*values)) if any(can_be_emptied(t, given) for t in tensors) else []
         for some, others in ((tensors, again), (again, tensors)):
@@ -301,9 +298,8 @@ def _clock(threads: int, device: Any) -> Clock:
 def _main(folder: Path, threads: int, kind: str) -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # libraries may print too
-    saved = tvm.runtime.load_param_dict_from_file(str(folder / INPUTS))
     device = cuda_device() if kind == GPU else tvm.cpu()
-    tensors = [saved[str(k)].copyto(device) for k in range(len(saved))]
+    tensors = [tensor.copyto(device) for tensor in load(folder / INPUTS)]
     layout = json.loads((folder / CALLS).read_text(encoding="utf-8"))
     asked = [(name, [restored(v, tensors) for v in values]) for name, values in layout]
     names = list(dict.fromkeys(name for name, _ in asked))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -60,6 +62,27 @@ def restored(layout: Any, tensors: Sequence[Any]) -> Any:
     if kind == "tensor":
         return tensors[value]
     return tvm_ffi.Shape(value) if kind == "shape" else tuple(restored(v, tensors) for v in value)
+
+
+def save(tensors: Sequence[Any], path: Path) -> None:
+    """Write tensors to a file. TVM's format cannot have those without elements: names say these."""
+    named = {}
+    for k, tensor in enumerate(tensors):
+        extents = list(map(int, tensor.shape))
+        if 0 in extents:
+            named[f"{k} {tensor.dtype} {json.dumps(extents)}"] = tvm.runtime.empty((1,), "uint8")
+        else:
+            named[str(k)] = tensor
+    tvm.runtime.save_param_dict_to_file(named, str(path))
+
+
+def load(path: Path) -> list[Any]:
+    """Return the tensors that `save` wrote."""
+    out: dict[int, Any] = {}
+    for name, tensor in tvm.runtime.load_param_dict_from_file(str(path)).items():
+        k, *empty = str(name).split(" ", 2)
+        out[int(k)] = tvm.runtime.empty(json.loads(empty[1]), empty[0]) if empty else tensor
+    return [out[k] for k in range(len(out))]
 
 
 def as_tensors(value: Any) -> Any:
