@@ -51,6 +51,11 @@ SLOW, CLOSE = 1.5, 1.1
 PAUSE, MOST_PAUSES = 0.05, 6
 #: The most seconds to load a library, of CPU time or of idling.
 LOADING = 60.0
+#: Rounds of calls for kernels of their shapes, which come after the second one; the most seconds of
+#: a round until they are compiled.
+KERNELS, SETTLING = 3, 60.0
+#: Sessions of libraries, which would end with them.
+_SESSIONS: dict[str, Any] = {}
 INPUTS, CALLS = "inputs", "calls"
 CPU, GPU = "cpu", "gpu"
 
@@ -250,11 +255,27 @@ def _settle() -> None:
 def _loaded(library: str, device: Any, functions: Sequence[str]) -> Any:
     """Return functions of a library, or why it cannot be loaded."""
     try:
-        machine = relax.VirtualMachine(tvm.runtime.load_module(library), device)
+        module = tvm.runtime.load_module(library)
+        machine = relax.VirtualMachine(module, device)
         return {name: machine[name] for name in functions}
     except Exception as error:  # of any library in it
         print(f"{library}: {error}", file=sys.stderr)
         return one_line(error)
+
+
+def _served(library: str, calls: Sequence[Call | None]) -> None:
+    """Call a library that compiles kernels for shapes until it has those of these calls."""
+    from ..jit.runtime.session import Session
+
+    try:
+        session = _SESSIONS[library] = Session(library)
+    except ValueError:  # it compiles none
+        return
+    for _ in range(KERNELS):
+        for call in calls:
+            if call is not None:
+                call()
+        session.settle(SETTLING)
 
 
 def _called(main: Any, values: Sequence[Any], outputs: Path) -> Call | None:
@@ -325,6 +346,7 @@ def _main(folder: Path, threads: int, kind: str) -> None:
                     else _called(functions[name], values, folder / f"{k}.{c}")
                     for c, (name, values) in enumerate(asked)
                 ]  # fmt: skip
+                _served(path, calls[path])
         answer([_times([calls[path][c] for path in libraries], clock) for c in range(len(asked))])
 
 
