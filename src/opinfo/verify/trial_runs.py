@@ -54,6 +54,8 @@ LOADING = 60.0
 #: Rounds of calls for kernels of their shapes, which come after the second one; the most seconds of
 #: a round until they are compiled.
 KERNELS, SETTLING = 3, 60.0
+#: A function of libraries that compile kernels for shapes.
+SERVES = "opinfo_jit_about"
 #: Sessions of libraries, which would end with them.
 _SESSIONS: dict[str, Any] = {}
 INPUTS, CALLS = "inputs", "calls"
@@ -253,24 +255,23 @@ def _settle() -> None:
 
 
 def _loaded(library: str, device: Any, functions: Sequence[str]) -> Any:
-    """Return functions of a library, or why it cannot be loaded."""
+    """Return a library and its functions, or why it cannot be loaded."""
     try:
         module = tvm.runtime.load_module(library)
         machine = relax.VirtualMachine(module, device)
-        return {name: machine[name] for name in functions}
+        return module, {name: machine[name] for name in functions}
     except Exception as error:  # of any library in it
         print(f"{library}: {error}", file=sys.stderr)
         return one_line(error)
 
 
-def _served(library: str, calls: Sequence[Call | None]) -> None:
+def _served(library: str, module: Any, calls: Sequence[Call | None]) -> None:
     """Call a library that compiles kernels for shapes until it has those of these calls."""
-    from ..jit.runtime.session import Session
-
-    try:
-        session = _SESSIONS[library] = Session(library)
-    except ValueError:  # it compiles none
+    if not module.implements_function(SERVES, True):
         return
+    from ..jit.runtime.session import Session  # imports all schedules
+
+    session = _SESSIONS[library] = Session(library)
     for _ in range(KERNELS):
         for call in calls:
             if call is not None:
@@ -339,14 +340,14 @@ def _main(folder: Path, threads: int, kind: str) -> None:
             if path not in loaded:
                 loaded[path] = _loaded(path, device, names)
             answer(loaded[path] if isinstance(loaded[path], str) else "")
-        for k, (path, functions) in enumerate(loaded.items()):
-            if path not in calls:
-                calls[path] = [
-                    None if isinstance(functions, str)
-                    else _called(functions[name], values, folder / f"{k}.{c}")
-                    for c, (name, values) in enumerate(asked)
-                ]  # fmt: skip
-                _served(path, calls[path])
+        for k, (path, library) in enumerate(loaded.items()):
+            if path not in calls and isinstance(library, str):
+                calls[path] = [None] * len(asked)
+            elif path not in calls:
+                module, functions = library
+                calls[path] = [_called(functions[name], values, folder / f"{k}.{c}")
+                               for c, (name, values) in enumerate(asked)]  # fmt: skip
+                _served(path, module, calls[path])
         answer([_times([calls[path][c] for path in libraries], clock) for c in range(len(asked))])
 
 

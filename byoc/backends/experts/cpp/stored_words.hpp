@@ -21,6 +21,14 @@ struct Along {
   void read(int64_t k, int64_t j, int64_t n, int64_t columns, bool transposed, Vector& to) const {
     const T* from = reinterpret_cast<const T*>(data) + (transposed ? j * rows + k : k * columns + j);
     const int64_t step = transposed ? rows : 1;
+#if defined(__AVX512F__)
+    if (sizeof(T) == 4 && n == kColumns && step < int64_t{1} << 26) {
+      const __m512i lane = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+      const __m512i at = _mm512_mullo_epi32(lane, _mm512_set1_epi32(static_cast<int>(step)));
+      to = (Vector)_mm512_i32gather_epi32(at, from, 4);
+      return;
+    }
+#endif
     std::remove_reference_t<decltype(to[0])> all[kColumns] = {};
     for (int64_t c = 0; c < n; ++c) all[c] = from[c * step];
     std::memcpy(&to, all, sizeof all);
@@ -42,10 +50,11 @@ struct Along {
     for (int64_t c = 0; c < n; ++c) halves[c] = from[c * (transposed ? rows : 1)];
     return widened(halves);
   }
+  int64_t bytes() const {
+    return kind == Kind::kWord8 ? 1 : kind == Kind::kWord32 || kind == Kind::kFloat ? 4 : 2;
+  }
   Along of(int64_t expert, int64_t columns) const {
-    const int64_t bytes = kind == Kind::kWord8 ? 1 : kind == Kind::kWord32 || kind == Kind::kFloat
-                              ? 4 : 2;
-    return {kind, data + expert * rows * columns * bytes, rows};
+    return {kind, data + expert * rows * columns * bytes(), rows};
   }
 };
 
@@ -83,7 +92,8 @@ struct Stored {
     int64_t in_word = k % per, in_group = k % group;
     Digits digits{};
     Floats scale{}, zero{};
-    for (int64_t i = k; i < k + count; ++i, to += kWide) {
+    if (transposed) request(j, n, k + count);
+    for (int64_t i = k; i < k + count;) {
       if (i == k || in_word == per) {
         in_word %= per;
         digits = words.words(i / per, j, n, columns, transposed) >> static_cast<uint32_t>(bits * in_word);
@@ -93,11 +103,21 @@ struct Stored {
         scale = scales.floats(i / group, j, n, columns, transposed);
         zero = zeros.floats(i / group, j, n, columns, transposed) + offset;
       }
-      const Floats value = __builtin_convertvector((Signed)(digits & mask), Floats);
-      *reinterpret_cast<Floats*>(to) = (value - zero) * scale;
-      digits >>= bits;
-      ++in_word, ++in_group;
+      const int64_t some = std::min({per - in_word, group - in_group, k + count - i});
+      for (int64_t t = 0; t < some; ++t, to += kWide, digits >>= bits) {
+        const Floats value = __builtin_convertvector((Signed)(digits & mask), Floats);
+        *reinterpret_cast<Floats*>(to) = (value - zero) * scale;
+      }
+      in_word += some, in_group += some, i += some;
     }
+  }
+  // The words of `n` columns for `kPart` rows from row k on, which the processor does not expect.
+  void request(int64_t j, int64_t n, int64_t k) const {
+    const int64_t word = words.bytes(), row = words.rows * word;
+    const int64_t first = k / per * word;
+    for (int64_t c = j; c < j + n; ++c)
+      for (int64_t at = first; at < std::min(first + kPart / per * word, row); at += 64)
+        __builtin_prefetch(words.data + c * row + at, 0, 2);
   }
 };
 
