@@ -26,7 +26,7 @@ class Best:
 
     @T.prim_func(private=True, s_tir=True)
     def best(x: T.Buffer((70, 6), "float32"), value: T.Buffer((70,), "float32"),
-             place: T.Buffer((70,), "int32")):  # fmt: skip
+             place: T.Buffer((70,), "int32")) -> None:  # fmt: skip
         T.func_attr({"tirx.is_scheduled": True, "tirx.noalias": True})
         largest = T.sblock_alloc_buffer((1,), "float32", scope="local")
         at = T.sblock_alloc_buffer((1,), "int32", scope="local")
@@ -47,7 +47,9 @@ class Best:
                     place[v] = at[0]
 
     @R.function
-    def main(x: R.Tensor((70, 6), "float32")):
+    def main(
+        x: R.Tensor((70, 6), "float32"),
+    ) -> R.Tuple(R.Tensor((70,), "float32"), R.Tensor((70,), "int32")):
         cls = Best
         with R.dataflow():
             out = R.call_tir(cls.best, (x,), out_ty=[R.Tensor((70,), "float32"),
@@ -61,7 +63,7 @@ class Reversed:
     """Threads of a block read what others have stored in shared memory."""
 
     @T.prim_func(private=True, s_tir=True)
-    def swap(x: T.Buffer((64,), "float32"), y: T.Buffer((64,), "float32")):
+    def swap(x: T.Buffer((64,), "float32"), y: T.Buffer((64,), "float32")) -> None:
         shared = T.sblock_alloc_buffer((64,), "float32", scope="shared")
         for thread in T.thread_binding(64, thread="threadIdx.x"):
             with T.sblock("in"):
@@ -72,7 +74,7 @@ class Reversed:
                 y[v] = T.exp(shared[63 - v])
 
     @R.function
-    def main(x: R.Tensor((64,), "float32")):
+    def main(x: R.Tensor((64,), "float32")) -> R.Tensor((64,), "float32"):
         cls = Reversed
         with R.dataflow():
             y = R.call_tir(cls.swap, (x,), out_ty=R.Tensor((64,), "float32"))

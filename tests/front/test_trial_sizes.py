@@ -97,6 +97,20 @@ def test_sizes_that_a_function_refuses_are_left_out() -> None:
     assert sizes(bb.get()) == [{"n": MANY}]
 
 
+def test_sizes_from_which_a_shape_does_not_follow_are_left_out() -> None:
+    """A prompt has no rows before it, and this tensor would have one less."""
+    n, p = var("n"), var("p")
+    new = relax.Var("new", relax.TensorType((1, n, 4), "float32"))
+    past = relax.Var("past", relax.TensorType((1, p, 4), "float32"))
+    less = relax.Var("less", relax.TensorType((p - 1,), "float32"))
+    bb = relax.BlockBuilder()
+    with bb.function("main", [new, past, less]):
+        with bb.dataflow():
+            both = bb.emit_output(relax.op.concat([past, new], 1))
+        bb.emit_func_output(both)
+    assert sizes(bb.get()) == [{"n": 1, "p": PAST}]
+
+
 def test_what_cannot_be_drawn_is_not_raced() -> None:
     target = tvm.target.Target("llvm")
     known = Param("x", "float32", ("n", 4))

@@ -25,7 +25,7 @@ from ..jit.arguments.index_checks import checked_indices
 from ..jit.arguments.signature import Signature
 from ..jit.config.strategy import Config, Dim, Strategy
 from ..layout.search.constraints import Desired
-from ..verify.trial_sizes import Subject
+from ..verify.trial_sizes import Subject, sized_calls
 from .backend_choice import BackendChoice, choose_backends
 from .compiled_model import Compiled
 from .fastest import fastest
@@ -143,11 +143,12 @@ class _Request:
         ours = self.shaped(config, choose(self.backends or (), self.priority))
         cached = any(signature.caches for signature in self.signatures.values())
         free = self.measure is None and self.plan is None and self._is_free()
-        if not (race and free and cached):
+        subject = Subject(self.mod, resolved(config, self.mod).dims)
+        if not (race and free and cached and sized_calls(subject)):
             return ours
         choice = choose(None, None, few_bits=True)
         builds = {"of TVM's code": ours, "by expected costs": self.shaped(config, choice)}
-        return fastest(builds, Subject(self.mod, resolved(config, self.mod).dims))
+        return fastest(builds, subject)
 
     def _is_free(self) -> bool:
         """Return whether opinfo chooses the backends."""
@@ -180,7 +181,10 @@ class _Request:
         build = partial(self.build, shared)
         if self.plan is not None:
             return build(choice, self.measure, True, False)
-        raceable = race and self._is_free() and not few_bits  # runtimes would store them in full
+        called = bool(sized_calls(Subject(self.mod)))
+        raceable = (
+            race and called and self._is_free() and not few_bits
+        )  # runtimes would store them in full
         names = rivals(self.target, self.signatures) if raceable else []
         return raced(build, choice, self.measure, names, self.mod, files, known)
 

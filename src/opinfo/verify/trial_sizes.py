@@ -67,7 +67,8 @@ class _Cached:
 def sized_calls(subject: Subject) -> tuple[SizedCall, ...]:
     """Return the calls to compare, of all functions that are exported.
 
-    A call that a condition of its function excludes is left out.
+    A call is left out if a condition of its function excludes it, or if the shape of a parameter
+    does not follow from its sizes.
     """
     out = []
     for gvar, func in subject.mod.functions_items():
@@ -78,9 +79,15 @@ def sized_calls(subject: Subject) -> tuple[SizedCall, ...]:
                 allowed = _allowed(sizes, subject.dims)
                 call = SizedCall(gvar.name_hint, allowed)
                 met = all(value(c, allowed) != 0 for c in signature.conditions)
-                if met and call not in out:
+                if met and _follows(signature, allowed) and call not in out:
                     out.append(call)
     return tuple(out)
+
+
+def _follows(signature: Signature, sizes: Sizes) -> bool:
+    """Return whether the shapes of all parameters follow from some sizes."""
+    extents = [value(e, sizes) for p in signature.leaves() for e in p.shape or ()]
+    return all(e is not None and e >= 0 for e in extents)
 
 
 def _sizes(names: Sequence[str], cached: _Cached | None) -> list[Sizes]:
