@@ -142,3 +142,15 @@ def test_tensors_without_elements_are_written(tmp_path: Path) -> None:
     loaded = [tensor.numpy() for tensor in trial_values.load(tmp_path / "file")]
     assert [(a.shape, a.dtype) for a in loaded] == [(a.shape, a.dtype) for a in arrays]
     np.testing.assert_array_equal(loaded[1], arrays[1])
+
+
+def test_results_that_are_tuples_are_no_caches() -> None:
+    """A call of a PrimFunc with two results, of which the function returns both."""
+    n = var("n")
+    x = relax.Var("x", relax.TensorType((n, 4), "float32"))
+    bb = relax.BlockBuilder()
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            halves = bb.emit_output(relax.op.split(x, 2, 1))
+        bb.emit_func_output(halves)
+    assert sizes(bb.get()) == [{"n": 1}, {"n": MANY}]

@@ -75,7 +75,7 @@ def sized_calls(subject: Subject) -> tuple[SizedCall, ...]:
         if isinstance(func, relax.Function) and "global_symbol" in (func.attrs or {}):
             signature = Signature.of(func, gvar.name_hint)
             names = list(variable_names(func).values())
-            for sizes in _sizes(names, _cached(func, signature)):
+            for sizes in _sizes(names, _cached(func, signature) if names else None):
                 allowed = _allowed(sizes, subject.dims)
                 call = SizedCall(gvar.name_hint, allowed)
                 met = all(value(c, allowed) != 0 for c in signature.conditions)
