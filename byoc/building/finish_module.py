@@ -12,13 +12,23 @@ from ...layout.search.constraints import Desired
 from ..dispatching.dispatched import Dispatched
 from ..dispatching.fallback_layouts import in_fallback_layouts
 from ..prepare.integers import DEQUANTIZE
+from ..prepare.loops.serial_threads import serial_threads
+from .build_library import on_gpu
 
 
 def finish_module(
     result: Dispatched, plan: bool, desired: Desired | str | None, target: Any,
     proofs: FuncProofs | None = None,
 ) -> Dispatched:  # fmt: skip
-    """Fold integer constants that no backend took; with ``plan``, lay out remaining operators."""
+    """Fold integer constants that no backend took; with ``plan``, lay out remaining operators.
+
+    On a CPU, loops over threads of a GPU run one after another.
+
+    Raises:
+        ValueError: On a CPU, threads of a PrimFunc share memory or wait for each other.
+    """
+    if not on_gpu(target):
+        result = replace(result, module=serial_threads(result.module))
     if any(o.op == DEQUANTIZE for o in result.left):
         result = replace(result, module=relax.transform.FoldConstant()(result.module))
     return in_fallback_layouts(result, desired, target, proofs) if plan else result

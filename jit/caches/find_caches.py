@@ -61,10 +61,15 @@ class FoundCaches:
         return next(k for k, g in enumerate(self.groups) if _equal(g.length, cache.length))
 
 
+def returned_caches(func: Any) -> list[FoundCache]:
+    """Return the results of a Relax function that are a parameter with new rows."""
+    forms = (cache_form(func, r, v) for v in [_values(func)] for r in _leaves(func.body.body, v))
+    return [form for form in forms if isinstance(form, FoundCache)]
+
+
 def find_caches(func: Any) -> FoundCaches | str:
     """Return the caches of a Relax function, or why it has none; see `forms`."""
-    values = {b.var: b.value for block in func.body.blocks for b in block.bindings
-              if isinstance(b, relax.VarBinding)}  # fmt: skip
+    values = _values(func)
     caches, others, reasons = [], [], []
     for result in _leaves(func.body.body, values):
         cache = cache_form(func, result, values)
@@ -99,6 +104,12 @@ def keeper(others: tuple[Any, ...] | list[Any]) -> Any:
     shaped = (o for o in others if isinstance(o.ty, relax.TensorType)
               and isinstance(o.ty.shape, relax.ShapeExpr))  # fmt: skip
     return next((o for o in shaped if isinstance(o, relax.Var)), None)
+
+
+def _values(func: Any) -> Values:
+    """Return the values of the variables that a function binds."""
+    return {b.var: b.value for block in func.body.blocks for b in block.bindings
+            if isinstance(b, relax.VarBinding)}  # fmt: skip
 
 
 def _leaves(expr: Any, values: Values) -> list[Any]:

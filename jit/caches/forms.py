@@ -70,7 +70,8 @@ class FoundCache:
 def cache_form(func: Any, result: Any, values: Values) -> FoundCache | str:
     """Return the cache that a result is, or why it is none; "" if it has nothing to do with one."""
     call = resolved(result, values)
-    if not isinstance(call, ir.Call):
+    is_tensor = isinstance(result, relax.Var) and isinstance(result.ty, relax.TensorType)
+    if not isinstance(call, ir.Call) or not is_tensor:
         return ""
     if call.op == _CONCAT:
         return _appended(func, result, call, values)
@@ -144,6 +145,8 @@ def _sliding(func: Any, result: Any, call: Any, values: Values) -> FoundCache | 
     source = call.args[0]
     joined = resolved(source, values)
     if not (isinstance(joined, ir.Call) and joined.op == _CONCAT):
+        return ""
+    if not all(isinstance(part, relax.Tuple) for part in call.args[1:]):
         return ""
     cache = _joined(func, source, joined, values)
     if isinstance(cache, str):

@@ -32,6 +32,7 @@ from ...byoc.dispatching.dispatched import Dispatched
 from ...byoc.dispatching.replay_dispatch import replay
 from ...byoc.patterns.failure import last_line
 from ...byoc.prepare.fuse import fuse
+from ...byoc.prepare.loops.serial_threads import serial_threads
 from ...byoc.prepare.prepare import prepare
 from ...byoc.process.folder import Folder
 from ...layout.graph.unused import check_defined
@@ -121,7 +122,7 @@ def compile_shapes(
         return link(dispatched.module, dispatched)
     dispatcher = dispatch_to_backends(prepared, settings, backends, options)
     if dispatcher is None:
-        return link(prepared, None)
+        return link(serial_threads(prepared), None)
     return build_with_retries(
         dispatcher, finish, lambda result, regions: link(result.module, result, regions)
     )

@@ -127,6 +127,11 @@ CASES = [
     Case("free_f16", widened, stored="float16", bound=False),
     Case("free_columns", by_columns, transposed=True, columns=33, bound=False),
     Case("free_einsum_f16", summed, transposed=True, dtype="float16", bound=False),
+    Case("free_four_bits", swapped, transposed=True, bits=4, bound=False, columns=40),
+    Case("free_four_bits_f16", by_columns, transposed=True, bits=4, early=True, dtype="float16",
+         ids="int32", bound=False, columns=33),
+    Case("free_four_bits_by_rows", by_rows, bits=4, early=True, bound=False),
+    Case("free_eight_bits", by_rows, bits=8, stored="float32", bound=False, columns=33),
 ]  # fmt: skip
 
 
@@ -272,7 +277,7 @@ def narrowed(emit: Emit, x: Any, w: Any, rows: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("case", "reason"),
-    [(Case("", by_rows, bits=4, bound=False), "the words of few bits are parameters"),
+    [(Case("", by_rows, bits=4, bound=False, zeros=True), "the zero points are uint32"),
      (Case("", narrowed, bound=False), "parameters that are rounded to float16")],
     ids=["few bits", "rounded"],
 )  # fmt: skip

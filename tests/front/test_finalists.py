@@ -104,6 +104,7 @@ def test_other_processes_do_not_lengthen_calls_of_one_thread(
     monkeypatch.setattr(sys, "stdin", iter(["[]\n"]))
     monkeypatch.setattr(os, "dup2", lambda *_: 1)
     tvm.runtime.save_param_dict_to_file({}, str(tmp_path / trial_runs.INPUTS))
+    (tmp_path / trial_runs.CALLS).write_text('[["main", []]]')
     trial_runs._main(tmp_path, threads, trial_runs.CPU)
     (clock,) = clocks
     assert (seconds_of(lambda: time.sleep(0.03), clock) > 0.02) == (threads == 2)

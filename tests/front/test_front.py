@@ -26,6 +26,7 @@ from opinfo.front.backend_choice import choose_backends
 from opinfo.front.compiled_model import describe
 from opinfo.jit import Config, Dim, Recording
 from opinfo.verify import trial_runs
+from opinfo.verify.trial_values import TrialCall
 from opinfo.verify.verification import Verified
 
 PARTS = ("analysis", "byoc", "jit", "layout")
@@ -282,15 +283,22 @@ def test_what_the_user_chose_is_not_raced(more: dict[str, Any]) -> None:
     assert opinfo.compile(model(4), **more).kept == ""
 
 
-def test_symbolic_models_are_not_raced() -> None:
-    assert opinfo.compile(model(tvm.tirx.Var("n", "int64"))).kept == ""
+@pytest.mark.parametrize("race", [True, False])
+def test_symbolic_models_are_raced_at_several_sizes(race: bool) -> None:
+    compiled = opinfo.compile(model(tvm.tirx.Var("n", "int64")), race=race)
+    assert (" with n=1 and n=64; " in compiled.kept) == race
+    assert ("of onnxruntime alone" in compiled.kept) == race
+    for n in (1, 3, 64):
+        x = np.random.default_rng(n).standard_normal((n, 8)).astype("float32")
+        np.testing.assert_allclose(compiled.run(x), expected(x), rtol=1e-5, atol=1e-5)
 
 
 def test_a_build_that_fails_when_called_has_no_time(tmp_path: Path) -> None:
     compiled = opinfo.compile(model(4), [])
     values = [tvm.runtime.tensor(np.ones((4, 8), "float32"))]
     missing = tmp_path / "none.so"
-    first, second = trial_runs.trial_runs([compiled.library, missing], values, 1)
+    call = TrialCall("main", tuple(values))
+    first, second = trial_runs.trial_runs([compiled.library, missing], [call], 1)
     assert first.times and not second.times
     np.testing.assert_array_equal(first.outputs[0], compiled.run(values[0]))
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import onnx
@@ -225,7 +225,7 @@ def test_a_file_needs_a_build_of_the_module_that_has_its_outputs(
 
 
 class _Stub:
-    signatures = ("main",)
+    signatures: ClassVar = {"main": Signature("main", ())}
     dispatched = None
 
 

@@ -1,6 +1,6 @@
 """Time products with 4-bit weights, and decoding with a model of them, against their bandwidth.
 
-    python -m benchmarks.weight_only [--threads N] [--rounds N] [--model] [--json FILE]
+    python -m benchmarks.weight_only [--threads N] [--rounds N] [--busy] [--model] [--json FILE]
                                      [--floats [MODEL ...] [--tokens N ...]] [MxNxK ...]
 
 Weights are random, in groups of 32 with float16 scales (`f32` with float32 scales). A time is the
@@ -12,7 +12,8 @@ the largest difference to float64 relative to the largest value. With ``--model`
 Llama-like model of 502 million parameters is timed instead, with 128 tokens in the cache; with
 ``--floats``, a step after a prompt of 128 tokens and this prompt, of a Llama-like model of 107
 million parameters in float32, of a Qwen-like one with biases, or of a Gemma-like one whose heads
-have 256 elements.
+have 256 elements. With ``--busy``, another process computes on one of the CPUs meanwhile, and times
+are medians on the wall's clock: compare them with those of a run without it.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ import argparse
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -34,6 +36,7 @@ PRODUCTS = ("1x4096x4096", "1x11008x4096", "1x4096x11008", "4x4096x4096", "16x40
             "128x4096x4096")  # fmt: skip
 #: Bytes of other data that are read before each call.
 TRASH = 96 << 20
+Timed = Callable[[Sequence[Call], int, int], list[float]]
 
 
 @dataclass(frozen=True)
@@ -60,8 +63,19 @@ class Row:
                 f"nbits at level 4 {self.apart_nbits_4:.1e}")  # fmt: skip
 
 
-def timed(calls: Sequence[Call], rounds: int, threads: int) -> list[float]:
-    """The least milliseconds of calls in turns, each with cold caches."""
+def timed_while_busy(calls: Sequence[Call], rounds: int, threads: int) -> list[float]:
+    """The median milliseconds of calls in turns while a CPU of this process is busy."""
+    from benchmarks.backends.weight_only.busy import busy_cpu
+
+    with busy_cpu():
+        return timed(calls, rounds, max(threads, 2), median)
+
+
+def timed(
+    calls: Sequence[Call], rounds: int, threads: int,
+    of: Callable[[Sequence[float]], float] = min,
+) -> list[float]:  # fmt: skip
+    """The least milliseconds of calls in turns, or another figure, each with cold caches."""
     trash = np.ones(TRASH // 8)
     clock = time.process_time if threads == 1 else time.perf_counter
     times: list[list[float]] = [[] for _ in calls]
@@ -74,10 +88,10 @@ def timed(calls: Sequence[Call], rounds: int, threads: int) -> list[float]:
             call()
             if turn:
                 measured.append(1e3 * (clock() - start))
-    return [min(t) for t in times]
+    return [of(t) for t in times]
 
 
-def product_rows(names: Sequence[str], threads: int, rounds: int) -> list[Row]:
+def product_rows(names: Sequence[str], threads: int, rounds: int, timed: Timed) -> list[Row]:
     from benchmarks.backends.weight_only import nbits_peers as peers
     from benchmarks.backends.weight_only.read_bytes import loops
 
@@ -105,6 +119,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("product", nargs="*", default=PRODUCTS, metavar="MxNxK")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--busy", action="store_true", help="keep one of the CPUs busy meanwhile")
     parser.add_argument("--model", action="store_true", help="time a model instead of products")
     parser.add_argument(
         "--floats",
@@ -129,18 +144,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     torch.set_num_threads(options.threads)
     rows: list[Any] = []
+    measured = timed_while_busy if options.busy else timed
     if options.model:
         from benchmarks.backends.weight_only.decode import decode_row
 
-        rows.append(decode_row(options.threads, options.rounds, timed))
+        rows.append(decode_row(options.threads, options.rounds, measured))
         print(rows[-1].as_line(), flush=True)
     elif options.floats is not None:
         from benchmarks.backends.weight_only.float_model import float_rows
 
-        rows += float_rows(options.threads, options.rounds, timed, options.tokens,
+        rows += float_rows(options.threads, options.rounds, measured, options.tokens,
                            options.floats or ["llama"])  # fmt: skip
     else:
-        rows = product_rows(options.product, options.threads, options.rounds)
+        rows = product_rows(options.product, options.threads, options.rounds, measured)
     if options.json:
         from benchmarks.common.rows import write
 

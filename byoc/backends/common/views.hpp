@@ -58,8 +58,8 @@ std::string shown(const int64_t* row) {
 }
 
 // The arguments as views; an error if one is not a plain tensor of the CPU of its shape and type.
-// `rows` has the rank, the bits of a float, negative for those of an integer, and the extents of each,
-// -1 for unknown ones.
+// `rows` has the rank, the bits of a float, negative for those of an integer, less 256 if it has no
+// sign, and the extents of each, -1 for unknown ones.
 [[maybe_unused]] __attribute__((noinline)) int given(View* out, const char* name,
                                                      const TVMFFIAny* args, int32_t count,
                                                      int expected, const int64_t* rows) {
@@ -68,17 +68,18 @@ std::string shown(const int64_t* row) {
                                          " arguments, expected " + std::to_string(expected));
   for (int k = 0; k < count; rows += *rows + 2, ++k) {
     const DLTensor* t = opinfo::tensor(args[k]);
-    const bool integer = rows[1] < 0;
+    const bool integer = rows[1] < 0, unsign = rows[1] < -256;
+    const int64_t bits = std::abs(rows[1]) % 256;
     bool fits = t != nullptr && t->device.device_type == kDLCPU &&
-                t->dtype.code == (integer ? kDLInt : kDLFloat) &&
-                t->dtype.bits == std::abs(rows[1]) && t->dtype.lanes == 1 && t->ndim == rows[0];
+                t->dtype.code == (unsign ? kDLUInt : integer ? kDLInt : kDLFloat) &&
+                t->dtype.bits == bits && t->dtype.lanes == 1 && t->ndim == rows[0];
     for (int d = 0; fits && d < t->ndim; ++d)
       fits = rows[d + 2] < 0 || t->shape[d] == rows[d + 2];
     if (!fits || !opinfo::is_compact(t))
       return opinfo::fail("TypeError", std::string(name) + ": argument " + std::to_string(k) +
                                            " must be a plain CPU tensor of " +
-                                           (integer ? "i" : "f") +
-                                           std::to_string(std::abs(rows[1])) + shown(rows));
+                                           (unsign ? "u" : integer ? "i" : "f") +
+                                           std::to_string(bits) + shown(rows));
     out[k] = plain(t);
   }
   return 0;

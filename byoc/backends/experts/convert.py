@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 
 from ...backend.backend import Code
-from ...backend.region import Region, Tensor
+from ...backend.region import Call, Region, Tensor
 from ...codegen.abi import ABI
 from ..common.epilogue import statements
 from ..common.region_source import (
@@ -33,8 +33,11 @@ from ..weight_only.convert import (
 from .expert_panels import dense_panels, grouped_panels
 from .gathered_product import GatheredProduct, place_of, read
 
-#: The bits of a tensor in a table of shapes; negative for integers.
-TABLE = {**BITS, "int32": -32, "int64": -64}
+#: The bits of a tensor in a table of shapes; negative for integers, less 256 for unsigned ones.
+TABLE = {**BITS, "int32": -32, "int64": -64, "uint8": -264, "uint16": -272, "uint32": -288}
+#: What C++ calls the dtypes of words, scales and zero points that are parameters.
+KINDS = {"uint8": "kWord8", "uint16": "kWord16", "uint32": "kWord32", "float16": "kHalf",
+         "float32": "kFloat"}  # fmt: skip
 FUNCTION = """%(finish)s
 static void %(symbol)s_(const View* t) {
   const View others[] = {%(others)s}, x = %(left)s, ids = %(ids)s, &out = t[%(last)d];
@@ -61,7 +64,10 @@ def convert(regions: Sequence[Region]) -> Code:
     functions = [_function(r, constants) for r in regions]
     symbols = tuple(r.symbol for r in regions)
     here = files(__package__) / "cpp"
-    own = [(here / f"{n}.hpp").read_text(encoding="utf-8") for n in ("dense", "rows_of_experts")]
+    own = [
+        (here / f"{n}.hpp").read_text(encoding="utf-8")
+        for n in ("dense", "stored_words", "rows_of_experts")
+    ]
     start = f"OPINFO_CONSTANTS({symbols[0]}, weights)\n"
     source = "".join([ABI, "#if defined(__AVX__)\n#include <immintrin.h>\n#endif\n", VIEWS,
                       LARGE_PAGES, THREADS, *kernel_headers(), *own, USING, *functions,
@@ -80,7 +86,8 @@ def gathered(region: Region) -> GatheredProduct:
 def rounding(region: Region) -> str:
     """How a region rounds differently from its operators."""
     of = gathered(region)
-    out = [LIMBS] if of.group is not None and has_limbs() else []
+    packed = all(t.source == "constant" for t in of.matrices)
+    out = [LIMBS] if of.group is not None and packed and has_limbs() else []
     if of.group is not None and of.group.result.dtype == "float16":
         out.append(EXACT)
     calls = region.calls[place_of(region) :]
@@ -101,7 +108,7 @@ def _function(region: Region, constants: Constants) -> str:
     return FUNCTION % {
         "finish": FINISH % (name, "\n    ".join(epilogue)) if epilogue else "",
         "name": name if epilogue else "nullptr", "symbol": region.symbol,
-        "matrices": _matrices(region, of, constants), "left": left, "ids": ids,
+        "matrices": _matrices(region, of, constants, view), "left": left, "ids": ids,
         "others": ", ".join([*beside, "View{}"]), "number": len(others),
         "half": ints([*(o.dtype == "float16" for o in others), 0]),
         "x": TYPES[of.rows.dtype], "y": TYPES[region.result.dtype],
@@ -111,9 +118,13 @@ def _function(region: Region, constants: Constants) -> str:
     }  # fmt: skip
 
 
-def _matrices(region: Region, of: GatheredProduct, constants: Constants) -> str:
-    """The C++ of the matrices: packed constants, or a parameter."""
+def _matrices(
+    region: Region, of: GatheredProduct, constants: Constants, view: Callable[[Tensor], str]
+) -> str:
+    """The C++ of the matrices: packed constants, or parameters."""
     first = of.matrices[0]
+    if of.group is not None and any(t.source != "constant" for t in of.matrices):
+        return _stored(of, of.group, view)
     if first.source != "constant":
         kind = TYPES[first.dtype]
         return (f"const Plain<{kind}> w{{{of.depth}, {of.columns}, reinterpret_cast<const {kind}*>("
@@ -134,3 +145,16 @@ def _matrices(region: Region, of: GatheredProduct, constants: Constants) -> str:
     kind, bits = TYPES[str(panels.scales.dtype)], panels.bits
     return (f"const Grouped w{{{{{ints(sizes)}, {', '.join(pointers)}}}, kernels<{bits}, {kind}>, "
             f"{bits}, sizeof({kind})}};")  # fmt: skip
+
+
+def _stored(of: GatheredProduct, group: Call, view: Callable[[Tensor], str]) -> str:
+    """The C++ of matrices of few bits that are parameters."""
+    attrs, axis = group.attrs, of.axis
+    along = [f"{{Kind::{KINDS[t.dtype]}, {view(t)}.data, {t.shape[axis]}}}" for t in of.matrices]
+    if len(along) == 2:
+        along.append("{Kind::kNone, nullptr, 0}")
+    bits = int(attrs["bits"])
+    per = int("".join(filter(str.isdigit, of.matrices[0].dtype))) // bits
+    return (f"const Stored<float> w{{{of.depth}, {of.columns}, {', '.join(along)}, {per}, "
+            f"{int(attrs['group_size'])}, {bits}, {float(attrs['offset'])!r}f, "
+            f"{int(axis == 2)}}};")  # fmt: skip

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from ...backend.region import Call
 from ...patterns.pattern import Node, Pattern, PatternStep, one
 from ...patterns.suggest import Unmet
 from ..common.epilogue import BINARY, UNARY
 from ..weight_only.patterns import CASTS, FLOATS, LONGEST, SHORTEST, WORDS, floating, follows
 from ..weight_only.weight_panels import COLUMNS, STORED
+from .convert import KINDS
 from .gathered_product import PRODUCTS, GatheredProduct, read_node, sources
 
 IDS = ("int32", "int64")
@@ -37,11 +39,12 @@ def _dense(of: GatheredProduct) -> str | Unmet | None:
 
 
 def _grouped(of: GatheredProduct) -> str | Unmet | None:
-    """Groups along the depth of constant matrices whose columns fill panels."""
+    """Groups along the depth of constant matrices whose columns fill panels, or of parameters."""
     assert of.group is not None
-    if any(t.source != "constant" for t in of.matrices):
-        return Unmet("the words of few bits are parameters, which are packed when a model is "
-                     "compiled", BIND)  # fmt: skip
+    packed = all(t.source == "constant" for t in of.matrices)
+    if not packed and (reason := _unreadable(of, of.group)):
+        return Unmet(f"{reason} and are parameters, which are not packed when a model is compiled",
+                     BIND)  # fmt: skip
     attrs, (words, scales) = of.group.attrs, of.matrices[:2]
     if attrs["bits"] not in STORED or words.dtype not in WORDS:
         return f"{attrs['bits']} bits in {words.dtype}, expected 2, 3, 4 or 8 in integers"
@@ -54,9 +57,24 @@ def _grouped(of: GatheredProduct) -> str | Unmet | None:
         return f"the scales are {scales.dtype}, expected {' or '.join(FLOATS)}"
     if min(int(attrs["group_size"]), of.depth) < SHORTEST:
         return f"groups of {attrs['group_size']} values, expected {SHORTEST} or more"
-    if of.columns % COLUMNS:
+    if packed and of.columns % COLUMNS:
         return f"the matrices have {of.columns} columns, expected a multiple of {COLUMNS}"
     return None
+
+
+def _unreadable(of: GatheredProduct, group: Call) -> str:
+    """Why a kernel cannot read matrices of few bits as they are stored; empty if it can."""
+    words, scales, *zeros = of.matrices
+    attrs = group.attrs
+    if words.dtype not in KINDS or scales.dtype not in FLOATS:
+        return f"the words are {words.dtype} with scales of {scales.dtype}"
+    if int(attrs["interleave"]) != 1 or attrs["packed_axis"] not in (None, attrs["axis"]):
+        return "the words are interleaved, or packed along another axis than that of the groups"
+    if any(z.dtype not in FLOATS for z in zeros):
+        return f"the zero points are {zeros[0].dtype}"
+    if any(t.source == "call" for t in of.matrices):
+        return "the words are computed"
+    return ""
 
 
 def by_rows(node: Node) -> str | None:

@@ -42,7 +42,7 @@ class Compiled:
         result: The library, and the decisions behind it.
         signatures: The parameters of the model's functions, by name.
         costs: The calibration that decided between backends; None if nothing was chosen by it.
-        kept: With ``measure``, which choice was kept, and the times of both.
+        kept: Which of several builds was kept, and the times of all.
     """
 
     target: Any
@@ -153,6 +153,8 @@ class Compiled:
             dropped = [str(f) for f in dispatched.failed if f.stage == "available"]
             told = [str(self.costs or ""), self.kept, dispatched.failures()]
             lines += [dispatched.summary(), *dropped, *filter(None, told)]
+        elif self.kept:
+            lines.append(self.kept)
         return "\n".join([*lines, *map(_served, self.functions)])
 
     def verify(self, model: Any, seed: int = 0) -> Verified:

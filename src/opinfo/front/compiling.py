@@ -26,13 +26,15 @@ from ..jit.arguments.index_checks import checked_indices
 from ..jit.arguments.signature import Signature
 from ..jit.config.strategy import Config, Dim, Strategy
 from ..layout.search.constraints import Desired
+from ..verify.trial_sizes import Subject, sized_calls
 from .backend_choice import BackendChoice, choose_backends
 from .compiled_model import Compiled
+from .fastest import fastest
 from .file_builds import FileBuilds, replayed
 from .models import as_module
 from .narrow_floats import refuse_narrow_floats
+from .race import is_static, rivals
 from .race import race as raced
-from .race import rivals
 from .shape_settings import Extents, configured
 
 
@@ -58,8 +60,9 @@ def compile(
         backends: Names or `Backend` objects, which take what they can, as in
             `opinfo.byoc.dispatch`. By default, the least expected cost decides between all
             installed backends for CPUs and TVM's code; on a GPU, ``cudnn`` and ``cublaslt`` take
-            what they can where they are installed; with `shapes`, TVM's code is used. ``[]`` uses
-            only TVM's code.
+            what they can where they are installed; with `shapes`, TVM's code is used, but for
+            functions with caches, where the default backends are raced with it. ``[]`` uses only
+            TVM's code.
         target: TVM's target, such as ``"llvm -mcpu=haswell -num-cores=2"`` or a dict; by default
             this CPU, with one thread. ``"cuda"`` is the GPU of this machine; without it, name one:
             ``"nvidia/nvidia-h100"``, ``"cuda -arch=sm_90"``. `Compiled.report` names the target.
@@ -80,8 +83,10 @@ def compile(
             whole subgraphs alone, call all builds in turns on this machine with random inputs, and
             return the fastest. If the model is what `opinfo.load` returned for an ONNX file,
             unchanged, runtimes that read ONNX also get the file itself; such a build is kept only
-            if a build of the module has its outputs. Models with symbolic shapes, and those whose
-            weights are of few bits by group, are not raced.
+            if a build of the module has its outputs. With symbolic sizes, builds are called at
+            several (`opinfo.verify.trial_sizes`): a build is kept only if it is nowhere slower than
+            that by expected costs by more than 5 %. Models with symbolic sizes for a GPU, and those
+            whose weights are of few bits by group, are not raced.
 
     Returns:
         The compiled model.
@@ -109,7 +114,7 @@ def compile(
         mod = checked_indices(mod)
     request = _Request(mod, tvm_target, signatures, backends, wants, priority, force, measure, plan,
                        calibration)  # fmt: skip
-    return request.static(source, race) if config is None else request.with_shapes(config)
+    return request.static(source, race) if config is None else request.with_shapes(config, race)
 
 
 @dataclass(frozen=True)
@@ -127,14 +132,36 @@ class _Request:
     plan: DispatchPlan | None
     calibration: Calibration | None
 
-    def with_shapes(self, config: Config) -> Compiled:
-        """Compile symbolic functions as a configuration says."""
+    def with_shapes(self, config: Config, race: bool) -> Compiled:
+        """Compile symbolic functions as a configuration says.
+
+        If functions store rows in caches, and opinfo chooses, builds with TVM's code and with the
+        default backends are raced.
+        """
+        from ..jit.config.named_dims import resolved
+
+        choose = partial(choose_backends, calibration=self.calibration, target=self.target)
+        ours = self.shaped(config, choose(self.backends or (), self.priority))
+        cached = any(signature.caches for signature in self.signatures.values())
+        free = self.measure is None and self.plan is None and self._is_free()
+        subject = Subject(self.mod, resolved(config, self.mod).dims)
+        if not (race and free and cached and sized_calls(subject)):
+            return ours
+        choice = choose(None, None, few_bits=True)
+        builds = {"of TVM's code": ours, "by expected costs": self.shaped(config, choice)}
+        return fastest(builds, subject)
+
+    def _is_free(self) -> bool:
+        """Return whether opinfo chooses the backends."""
+        return all(x is None for x in (self.backends, self.priority, self.force, self.wants))
+
+    def shaped(self, config: Config, choice: BackendChoice) -> Compiled:
+        """Compile symbolic functions as a configuration says, with a choice of backends."""
         from ..jit.compile.compile_shapes import compile_shapes  # it imports all schedules
 
-        backends = self.backends or ()
-        choice = choose_backends(backends, self.priority, self.calibration, self.target)
+        backends = choice.backends
         measure = self.measure and self.measure.anew()
-        options = Options(self.priority, self.force, measure,
+        options = Options(choice.priority, self.force, measure,
                           "best" if backends else "given", self.wants,
                           choice.calibration)  # fmt: skip
         shaped = compile_shapes(self.mod, config, self.target, backends=backends, options=options,
@@ -148,18 +175,20 @@ class _Request:
         few_bits = shared.prepare.few_bits
         choice = choose_backends(self.backends, self.priority, self.calibration, self.target,
                                  few_bits)  # fmt: skip
-        files = None
-        if source is not None and not on_gpu(self.target):
+        files, known = None, is_static(self.signatures)
+        if source is not None and known and not on_gpu(self.target):
             files = FileBuilds(source, self.mod, self.target, self.signatures, choice.costs, shared)
         if self.plan is not None and self.plan.file:
             return replayed(files, self.plan)
         build = partial(self.build, shared)
         if self.plan is not None:
             return build(choice, self.measure, True, False)
-        free = all(x is None for x in (self.backends, self.priority, self.force, self.wants))
-        raceable = race and free and not few_bits  # runtimes would store them in full
+        called = bool(sized_calls(Subject(self.mod)))
+        raceable = (
+            race and called and self._is_free() and not few_bits
+        )  # runtimes would store them in full
         names = rivals(self.target, self.signatures) if raceable else []
-        return raced(build, choice, self.measure, names, self.mod, files)
+        return raced(build, choice, self.measure, names, self.mod, files, known)
 
     def build(
         self, shared: SharedWork, choice: BackendChoice, measure: Measure | None,

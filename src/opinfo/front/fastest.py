@@ -1,5 +1,8 @@
 """Run builds of a model in turns, and choose the fastest of those whose outputs agree.
 
+Builds with symbolic sizes are called at several. The fastest one has the least geometric mean, and
+is nowhere slower than the first one by more than some per cent.
+
 A build whose outputs no other build has is not kept, as a library may be wrong. Where values are
 rounded to steps, builds may differ by some steps: see `verification.STEPS`. A build of the file
 that the model was loaded from needs a build of the model itself that has its outputs.
@@ -7,19 +10,20 @@ that the model was loaded from needs a build of the model itself that has its ou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from typing import Any
 
-import tvm
-
 from ..analysis.support.progress import stage
 from ..analysis.support.warn import warn
 from ..byoc.building.build_library import on_gpu
+from ..jit.arguments.signature import Signature
+from ..verify.compared_runs import counted, milliseconds, nowhere_slower, spelled
 from ..verify.free_memory import fit
-from ..verify.trial_inputs import trial_inputs
+from ..verify.trial_inputs import trial_calls, undrawable
 from ..verify.trial_runs import CPU, GPU, TrialProcess, TrialRun, trial_runs
+from ..verify.trial_sizes import Subject, sized_calls
 from ..verify.verification import difference, tolerance_of
 from .compiled_model import Compiled
 
@@ -35,16 +39,16 @@ def run_builds(
     if not builds:
         return {}
     stage(f"running {len(builds)} builds")
-    values = [tvm.runtime.tensor(a) for a in trial_inputs(model, 0)]
+    calls = trial_calls(model)
     target = next(iter(builds.values())).target
     threads, device = int(target.attrs.get("num-cores") or 1), GPU if on_gpu(target) else CPU
-    runs = trial_runs([b.library for b in builds.values()], values, threads, process, device)
+    runs = trial_runs([b.library for b in builds.values()], calls, threads, process, device)
     return dict(zip(builds, runs, strict=True))
 
 
 def least(runs: Mapping[str, TrialRun], name: str) -> float:
     """Return the least milliseconds of a build; infinite if it has no times."""
-    return min(runs[name].times, default=inf) if name in runs else inf
+    return milliseconds(counted(runs)[name]) if name in runs else inf
 
 
 def run_or_rebuild(
@@ -121,7 +125,8 @@ def fastest(
     """
     different = _different(builds)
     first = next(name for name in different if name not in files)
-    if len(different) == 1 or "main" not in different[first].signatures:
+    signatures = different[first].signatures
+    if len(different) == 1 or not callable_at_trial_sizes(signatures):
         if again is None:
             return different[first]
         ran = [name for name in builds if others and name in others and others[name].loaded]
@@ -137,23 +142,40 @@ def fastest(
             different, runs = run_or_rebuild(different, again, model, process)
     except RuntimeError as error:  # such as code that crashes
         return replace(different[first], kept=f"kept the choice {first}, untimed: {error}")
-    known = {**(others or {}), **runs}
+    known = counted({**(others or {}), **runs})
+    runs = {name: known[name] for name in runs}
     trusted = _trusted(runs, known, different, files)
     if not trusted:
         return replace(different[first], kept=f"kept the choice {first}: all builds fail")
-    best, *rest = trusted
-    for name in rest:
-        if least(runs, name) <= PART * least(runs, best):
-            best = name
+    best = _best(trusted, runs)
     alone = [name for name in files if name in runs and runs[name].times and name not in trusted]
-    told = [f"{_told(runs, name)} {name}{', whose outputs differ' if name in alone else ''}"
+    told = [f"{spelled(runs[name])} {name}{', whose outputs differ' if name in alone else ''}"
             for name in different if name != best]  # fmt: skip
-    kept = f"kept the choice {best}: {_told(runs, best)}; {', '.join(told)}"
+    at = _calls(model) if runs[best].further else ""
+    kept = f"kept the choice {best}: {spelled(runs[best])}{at}; {', '.join(told)}"
     return replace(different[best], kept=kept)
 
 
-def _told(runs: Mapping[str, TrialRun], name: str) -> str:
-    return f"{least(runs, name):.3f} ms" if runs[name].times else "an error"
+def _best(names: Sequence[str], runs: Mapping[str, TrialRun]) -> str:
+    """Return the fastest build that is nowhere slower than the first one."""
+    first, *rest = names
+    best = first
+    for name in rest:
+        if (least(runs, name) <= PART * least(runs, best)
+                and nowhere_slower(runs[name], runs[first])):  # fmt: skip
+            best = name
+    return best
+
+
+def _calls(model: Any) -> str:
+    """Format the calls whose times are listed."""
+    subject = model if isinstance(model, Subject) else Subject(model)
+    return f" with {' and '.join(map(str, sized_calls(subject)))}"
+
+
+def callable_at_trial_sizes(signatures: Mapping[str, Signature]) -> bool:
+    """Return whether trial runs can call each function."""
+    return bool(signatures) and not any(map(undrawable, signatures.values()))
 
 
 def agreeing(
@@ -170,9 +192,10 @@ def agreeing(
             depart from the module in the same way.
     """
     tolerance = max((tolerance_of(build.dispatched) for build in builds.values()), default=0.0)
+    known = counted({**known, **runs})
     return [
         name
-        for name, run in runs.items()
+        for name, run in ((n, known[n]) for n in runs)
         if run.times
         and any(_same(run, other, tolerance) for n, other in known.items()
                 if n != name and not (name in files and n in files))
@@ -199,11 +222,13 @@ def _trusted(
 
 
 def _same(a: TrialRun, b: TrialRun, tolerance: float) -> bool:
-    """Return whether two runs have the same outputs up to rounding."""
-    if not b.times or len(a.outputs) != len(b.outputs):
+    """Return whether two runs have the same outputs up to rounding, of each call."""
+    if not b.times or len(a.outputs) != len(b.outputs) or len(a.further) != len(b.further):
         return False
     pairs = zip(a.outputs, b.outputs, strict=True)
-    return all(x.shape == y.shape and difference(x, y) <= tolerance for x, y in pairs)
+    first = all(x.shape == y.shape and difference(x, y) <= tolerance for x, y in pairs)
+    further = zip(a.further, b.further, strict=True)
+    return first and all(_same(x, y, tolerance) for x, y in further)
 
 
 def _different(builds: Mapping[str, Compiled]) -> dict[str, Compiled]:

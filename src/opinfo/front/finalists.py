@@ -7,11 +7,10 @@ one by one, and constants are written, linked and loaded several times.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from math import inf
 
 from ..verify.trial_runs import TrialRun
 from .compiled_model import Compiled
-from .fastest import agreeing
+from .fastest import agreeing, least
 
 #: CPU seconds of a build for each operator, and for each byte of its library.
 OPERATOR, BYTE = 5e-3, 2e-8
@@ -40,8 +39,8 @@ def suffices(
         runs: Their runs.
         files: The builds of the model's file.
     """
-    least = {name: min(run.times, default=inf) for name, run in runs.items()}
-    name = min(least, key=lambda n: least[n], default=None)
+    times = {name: least(runs, name) for name in runs}
+    name = min(times, key=lambda n: times[n], default=None)
     if name is None or name not in agreeing(runs, runs, builds, files):
         return False
     dispatched = builds[name].dispatched

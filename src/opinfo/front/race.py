@@ -6,6 +6,10 @@ timed. That corrects its expected costs for this model, by which the mixed choic
 
 If the module was loaded from an ONNX file, runtimes also get the file itself: an author may have
 written what they know a faster kernel for, and the import is another form of it.
+
+A module with symbolic sizes is called at several, such as those of a step and of a prompt of a
+language model; see `verify.trial_sizes`. Expected costs are of other sizes, so times do not correct
+them.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from math import inf
 from typing import Any
 
 from ..byoc.backend.catalog import find
+from ..byoc.building.build_library import on_gpu
 from ..byoc.compile import SameAsWhole
 from ..byoc.compile_file import FileRefused
 from ..byoc.measure import Measure
@@ -27,7 +32,7 @@ from ..jit.arguments.signature import Param, Signature
 from ..verify.trial_runs import TrialProcess, TrialRun
 from .backend_choice import BackendChoice, installed
 from .compiled_model import Compiled
-from .fastest import PART, agreeing, fastest, least, run_or_rebuild
+from .fastest import PART, agreeing, callable_at_trial_sizes, fastest, least, run_or_rebuild
 from .file_builds import FileBuilds
 from .finalists import MIXED, WITHOUT_RUNTIMES, seconds, suffices
 
@@ -41,12 +46,20 @@ FILE = "of {} with the model's file"
 def rivals(target: Any, signatures: Mapping[str, Signature]) -> list[str]:
     """Return the backends to build alone: the installed ones that take whole subgraphs.
 
-    There are none if the model has several functions, or parameters other than static tensors.
+    There are none if the model has several functions, no parameters, or those that cannot be drawn,
+    or if it has symbolic sizes and is for a GPU.
     """
     params = signatures["main"].params if list(signatures) == ["main"] else ()
-    if not params or not all(map(_static, params)):
+    if not params or not callable_at_trial_sizes(signatures):
+        return []
+    if on_gpu(target) and not is_static(signatures):
         return []
     return [name for name in installed(target) if find(name).coarse]
+
+
+def is_static(signatures: Mapping[str, Signature]) -> bool:
+    """Return whether all parameters are tensors of static shapes."""
+    return all(map(_static, (p for s in signatures.values() for p in s.params)))
 
 
 def _static(param: Param) -> bool:
@@ -57,7 +70,7 @@ def _static(param: Param) -> bool:
 
 def race(
     build: Build, choice: BackendChoice, measure: Measure | None, names: Sequence[str], model: Any,
-    files: FileBuilds | None = None,
+    files: FileBuilds | None = None, static: bool = True,
 ) -> Compiled:  # fmt: skip
     """Build a model for a choice and for single backends, and return the fastest right build.
 
@@ -71,11 +84,12 @@ def race(
         model: The module.
         files: Builds of the file that the module was loaded from; None if there is none. One is
             kept only if a build of the module has its outputs.
+        static: Whether all sizes are known.
     """
     if measure is None and not names:
         return build(choice, None, True, False)
     with TrialProcess() as process:
-        raced = _Race(build, model, process, files)
+        raced = _Race(build, model, process, files, static)
         return raced.told(raced.winner(choice, measure, names))
 
 
@@ -83,9 +97,11 @@ class _Race:
     """Builds of a model by name, and how each is made."""
 
     def __init__(
-        self, build: Build, model: Any, process: TrialProcess, files: FileBuilds | None
-    ) -> None:
+        self, build: Build, model: Any, process: TrialProcess, files: FileBuilds | None,
+        static: bool,
+    ) -> None:  # fmt: skip
         self.build, self.model, self.process, self.files = build, model, process, files
+        self.static = static
         #: The runtimes of builds of the file, by the builds' names, and why others have none.
         self.readers: dict[str, str] = {}
         #: The runtimes of builds of single runtimes, by the builds' names.
@@ -103,14 +119,15 @@ class _Race:
         expected = seconds(builds)
         if measure is None and expected > MIXED and suffices(builds, runs, self.readers):
             return _without(self.fastest(kept), expected, EXPECTED)
-        choice = _corrected(choice, {n: builds[ALONE.format(n)] for n in names}, runs)
+        if self.static:
+            choice = _corrected(choice, {n: builds[ALONE.format(n)] for n in names}, runs)
         if measure is not None:
             self.add(MEASURED, choice, measure)
         same = self.add_mixed(choice, kept, measure)
         finalists = [n for n in (MEASURED, EXPECTED) if n in builds] + _until_agreed(
             kept, runs, builds, self.readers
         )
-        if same is None and not _taken_by_one(builds[EXPECTED], names):
+        if same is None and self.static and not _taken_by_one(builds[EXPECTED], names):
             return self.fastest(finalists)
         others = [b for b in choice.backends if b not in names]
         words = f"of {' and '.join(map(str, others))} alone"

@@ -18,7 +18,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 from time import perf_counter, process_time, sleep
@@ -36,6 +36,7 @@ from ..byoc.process.spawn import spawn
 from ..byoc.process.without_torch import command
 from .emptied import can_be_emptied, emptied
 from .short_parts import seconds_of
+from .trial_values import TrialCall, layout_of, load, restored, save, tensors_of
 
 Array = np.ndarray[Any, Any]
 Call = Callable[[], object]
@@ -50,7 +51,14 @@ SLOW, CLOSE = 1.5, 1.1
 PAUSE, MOST_PAUSES = 0.05, 6
 #: The most seconds to load a library, of CPU time or of idling.
 LOADING = 60.0
-INPUTS = "inputs"
+#: Rounds of calls for kernels of their shapes, which come after the second one; the most seconds of
+#: a round until they are compiled.
+KERNELS, SETTLING = 3, 60.0
+#: A function of libraries that compile kernels for shapes.
+SERVES = "opinfo_jit_about"
+#: Sessions of libraries, which would end with them.
+_SESSIONS: dict[str, Any] = {}
+INPUTS, CALLS = "inputs", "calls"
 CPU, GPU = "cpu", "gpu"
 
 
@@ -63,12 +71,14 @@ class TrialRun:
         outputs: The arrays that the first call returned, in order.
         loaded: Whether the library could be loaded.
         error: Why it could not, as one line.
+        further: The same for calls of other sizes, or of other functions.
     """
 
     times: tuple[float, ...]
     outputs: tuple[Array, ...]
     loaded: bool = True
     error: str = ""
+    further: tuple[TrialRun, ...] = ()
 
 
 class TrialProcess:
@@ -77,7 +87,7 @@ class TrialProcess:
     def __init__(self) -> None:
         self._child: subprocess.Popen[bytes] | None = None
         self._folder: Folder | None = None
-        self._job: tuple[int, str, list[Array]] = 0, CPU, []
+        self._job: tuple[int, str, list[Any], list[Array]] = 0, CPU, [], []
         self._places: dict[Path, int] = {}  # the libraries that it has, in the order of their files
         self._read = b""  # of its answers
         self._ready = False  # whether it has imported everything
@@ -89,20 +99,21 @@ class TrialProcess:
         self.close()
 
     def run(
-        self, libraries: Sequence[Path], inputs: Sequence[Any], threads: int, device: str = CPU
+        self, libraries: Sequence[Path], calls: Sequence[TrialCall], threads: int, device: str = CPU
     ) -> list[TrialRun]:
-        """Call ``main`` of each library in turns. Raises as `trial_runs` does.
+        """Make each call of each library in turns. Raises as `trial_runs` does.
 
-        A process that has other inputs or threads, or that failed, is replaced.
+        A process that has other calls or threads, or that failed, is replaced.
         """
-        values = [x.numpy() for x in inputs]
+        layout = layout_of(calls)
+        values = [x.numpy() for call in calls for x in tensors_of(call.values)]
         *how, before = self._job
-        same = [threads, device] == how and len(values) == len(before) and all(
+        same = [threads, device, layout] == how and len(values) == len(before) and all(
             map(np.array_equal, values, before))  # fmt: skip
         if self._child is None or not same:
             self.close()
-            self._start(inputs, threads, device)
-            self._job = threads, device, values
+            self._start(calls, layout, threads, device)
+            self._job = threads, device, layout, values
         try:
             if not self._ready:
                 self._ready = self._answer()
@@ -110,10 +121,18 @@ class TrialProcess:
         except BaseException:
             self.close()
             raise
+        return [self._run(path, error, [by_call[k] for by_call in times])
+                for k, (path, error) in enumerate(zip(libraries, loaded, strict=True))]  # fmt: skip
+
+    def _run(self, path: Path, error: str, times: Sequence[Sequence[float]]) -> TrialRun:
+        """Return the runs of a library from the times of each call."""
         assert self._folder is not None
-        files = [self._folder.path / str(self._places[path]) for path in libraries]
-        return [TrialRun(tuple(calls), _outputs(file) if calls else (), not error, error)
-                for file, error, calls in zip(files, loaded, times, strict=True)]  # fmt: skip
+        files = (self._folder.path / f"{self._places[path]}.{c}" for c in range(len(times)))
+        first, *further = (
+            TrialRun(tuple(ms), _outputs(file) if ms else (), not error, error)
+            for file, ms in zip(files, times, strict=True)
+        )
+        return replace(first, further=tuple(further))
 
     def close(self) -> None:
         """End the process."""
@@ -129,16 +148,19 @@ class TrialProcess:
             self._folder.remove()
         self._child = self._folder = None
 
-    def _start(self, inputs: Sequence[Any], threads: int, device: str) -> None:
+    def _start(
+        self, calls: Sequence[TrialCall], layout: list[Any], threads: int, device: str
+    ) -> None:
         self._folder = Folder("opinfo-")
-        values = {str(k): x for k, x in enumerate(inputs)}
-        tvm.runtime.save_param_dict_to_file(values, str(self._folder.path / INPUTS))
+        tensors = [x for call in calls for x in tensors_of(call.values)]
+        save(tensors, self._folder.path / INPUTS)
+        (self._folder.path / CALLS).write_text(json.dumps(layout), encoding="utf-8")
         self._read, self._ready, self._places = b"", False, {}
         self._child = spawn(command(__name__, str(self._folder.path), str(threads), device),
                             threads)  # fmt: skip
 
-    def _asked(self, libraries: Sequence[Path]) -> tuple[list[str], list[list[float]]]:
-        """Return why libraries could not be loaded, and milliseconds of the calls of each."""
+    def _asked(self, libraries: Sequence[Path]) -> tuple[list[str], list[list[list[float]]]]:
+        """Return why libraries could not be loaded, and by call milliseconds of each library."""
         child = self._child
         assert child is not None and child.stdin is not None and child.stdout is not None
         for path in libraries:
@@ -169,14 +191,14 @@ class TrialProcess:
 
 
 def trial_runs(
-    libraries: Sequence[Path], inputs: Sequence[Any], threads: int,
+    libraries: Sequence[Path], calls: Sequence[TrialCall], threads: int,
     process: TrialProcess | None = None, device: str = CPU,
 ) -> list[TrialRun]:  # fmt: skip
-    """Call ``main`` of each library in turns.
+    """Make some calls of each library in turns.
 
     Args:
         libraries: The libraries.
-        inputs: The arguments of ``main``.
+        calls: The calls, at least one.
         threads: The threads of pools.
         process: A process that may have loaded some of them; by default a new one.
         device: ``cpu`` or ``gpu``.
@@ -185,14 +207,13 @@ def trial_runs(
         RuntimeError: The process fails.
     """
     if process is not None:
-        return process.run(libraries, inputs, threads, device)
+        return process.run(libraries, calls, threads, device)
     with TrialProcess() as own:
-        return own.run(libraries, inputs, threads, device)
+        return own.run(libraries, calls, threads, device)
 
 
 def _outputs(path: Path) -> tuple[Array, ...]:
-    saved = tvm.runtime.load_param_dict_from_file(str(path))
-    return tuple(saved[str(k)].numpy() for k in range(len(saved)))
+    return tuple(tensor.numpy() for tensor in load(path))
 
 
 def flat(result: Any) -> list[Any]:
@@ -233,13 +254,29 @@ def _settle() -> None:
             return
 
 
-def _loaded(library: str, device: Any) -> Any:
-    """Return ``main`` of a library, or why it cannot be loaded."""
+def _loaded(library: str, device: Any, functions: Sequence[str]) -> Any:
+    """Return a library and its functions, or why it cannot be loaded."""
     try:
-        return relax.VirtualMachine(tvm.runtime.load_module(library), device)["main"]
+        module = tvm.runtime.load_module(library)
+        machine = relax.VirtualMachine(module, device)
+        return module, {name: machine[name] for name in functions}
     except Exception as error:  # of any library in it
         print(f"{library}: {error}", file=sys.stderr)
         return one_line(error)
+
+
+def _served(library: str, module: Any, calls: Sequence[Call | None]) -> None:
+    """Call a library that compiles kernels for shapes until it has those of these calls."""
+    if not module.implements_function(SERVES, True):
+        return
+    from ..jit.runtime.session import Session  # imports all schedules
+
+    session = _SESSIONS[library] = Session(library)
+    for _ in range(KERNELS):
+        for call in calls:
+            if call is not None:
+                call()
+        session.settle(SETTLING)
 
 
 def _called(main: Any, values: Sequence[Any], outputs: Path) -> Call | None:
@@ -252,12 +289,12 @@ def _called(main: Any, values: Sequence[Any], outputs: Path) -> Call | None:
     """
     try:
         tensors = flat(main(*values))
-        named = {str(k): x for k, x in enumerate(tensors)}
-        tvm.runtime.save_param_dict_to_file(named, str(outputs))
-        again = flat(main(*values)) if any(can_be_emptied(t, values) for t in tensors) else []
+        save(tensors, outputs)
+        given = list(tensors_of(list(values)))
+        again = flat(main(*values)) if any(can_be_emptied(t, given) for t in tensors) else []
         for some, others in ((tensors, again), (again, tensors)):
             for tensor in some:
-                emptied(tensor, [*values, *others])
+                emptied(tensor, [*given, *others])
     except Exception as error:  # of any library in it
         print(error, file=sys.stderr)
         return None
@@ -283,9 +320,11 @@ def _clock(threads: int, device: Any) -> Clock:
 def _main(folder: Path, threads: int, kind: str) -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # libraries may print too
-    saved = tvm.runtime.load_param_dict_from_file(str(folder / INPUTS))
     device = cuda_device() if kind == GPU else tvm.cpu()
-    values = [saved[str(k)].copyto(device) for k in range(len(saved))]
+    tensors = [tensor.copyto(device) for tensor in load(folder / INPUTS)]
+    layout = json.loads((folder / CALLS).read_text(encoding="utf-8"))
+    asked = [(name, [restored(v, tensors) for v in values]) for name, values in layout]
+    names = list(dict.fromkeys(name for name, _ in asked))
     clock = _clock(threads, device)
 
     def answer(value: Any) -> None:
@@ -293,19 +332,23 @@ def _main(folder: Path, threads: int, kind: str) -> None:
         answers.flush()
 
     answer(True)
-    functions: dict[str, Any] = {}
-    calls: dict[str, Call | None] = {}
+    loaded: dict[str, Any] = {}
+    calls: dict[str, list[Call | None]] = {}
     for line in sys.stdin:
-        names = json.loads(line)
-        for name in names:
-            if name not in functions:
-                functions[name] = _loaded(name, device)
-            answer(functions[name] if isinstance(functions[name], str) else "")
-        for k, (name, main) in enumerate(functions.items()):
-            if name not in calls:
-                outputs = folder / str(k)
-                calls[name] = None if isinstance(main, str) else _called(main, values, outputs)
-        answer(_times([calls[name] for name in names], clock))
+        libraries = json.loads(line)
+        for path in libraries:
+            if path not in loaded:
+                loaded[path] = _loaded(path, device, names)
+            answer(loaded[path] if isinstance(loaded[path], str) else "")
+        for k, (path, library) in enumerate(loaded.items()):
+            if path not in calls and isinstance(library, str):
+                calls[path] = [None] * len(asked)
+            elif path not in calls:
+                module, functions = library
+                calls[path] = [_called(functions[name], values, folder / f"{k}.{c}")
+                               for c, (name, values) in enumerate(asked)]  # fmt: skip
+                _served(path, module, calls[path])
+        answer([_times([calls[path][c] for path in libraries], clock) for c in range(len(asked))])
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from ..layout.report.plan_report import columns
 from ..report.regions import costs, reasons
 from .trial_inputs import trial_inputs
 from .trial_runs import GPU, flat, trial_runs
+from .trial_values import TrialCall
 
 if TYPE_CHECKING:
     from ..jit.compile.compile_shapes import CompiledShapes
@@ -150,15 +151,15 @@ def verified(
     pairs = zip(results, _arrays(before(*values)), strict=True)
     worst = max((difference(b, a) for a, b in pairs), key=lambda d: (d != d, d), default=0.0)
     threads = int(host.attrs.get("num-cores") or 1)
-    folder = Folder("opinfo-")
+    folder, calls = Folder("opinfo-"), [TrialCall("main", tuple(values))]
     try:
         export_library(plain, folder.path / "plain.so")
         libraries = [result.library, folder.path / "plain.so"]
         if gpu:
-            runs = [*trial_runs(libraries[:1], values, threads, device=GPU),
-                    *trial_runs(libraries[1:], values, threads)]  # fmt: skip
+            runs = [*trial_runs(libraries[:1], calls, threads, device=GPU),
+                    *trial_runs(libraries[1:], calls, threads)]  # fmt: skip
         else:
-            runs = trial_runs(libraries, values, threads)
+            runs = trial_runs(libraries, calls, threads)
         compiled, unmodified = (run.times for run in runs)
     finally:
         folder.remove()

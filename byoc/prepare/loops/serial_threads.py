@@ -1,0 +1,102 @@
+"""Run loops over threads of a GPU one after another, for a CPU.
+
+    Before: for b in T.thread_binding(4, "blockIdx.x"):  for t in T.thread_binding(8, …): …
+    After:  for b in range(4):  for t in range(8): …
+
+Without shared memory and barriers, threads may run in any order, also in this one. Modules that
+were written for GPUs compute small steps so, such as the routing of a mixture of experts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm_ffi
+from tvm import ir, tirx
+
+from ....analysis.lifting.tir.node import NodeDict
+from ....analysis.support.tvm_compat import SBlock
+
+#: Memory that each thread has of its own, or that does not need barriers.
+SCOPES = ("", "global", "local")
+#: What intrinsics have in their names by which threads wait for each other, or exchange values.
+TOGETHER = ("storage_sync", "barrier", "shuffle", "allreduce", "ptx_", "mma", "thread_invariant",
+            "warp_")  # fmt: skip
+DO = ("expected a GPU as the target, or operators: relax.take of the words or the matrices of each "
+      "row's expert, their dequantisation, and relax.matmul")  # fmt: skip
+
+
+def serial_threads(mod: Any) -> Any:
+    """Return the module without loops over threads; ``mod`` is not changed.
+
+    Raises:
+        ValueError: Threads of a PrimFunc share memory or wait for each other.
+    """
+    changed: dict[Any, Any] = {}
+    for gvar, func in mod.functions_items():
+        if isinstance(func, tirx.PrimFunc) and _has_threads(func):
+            if reason := _together(func):
+                raise ValueError(f"compile: {gvar.name_hint} is for the threads of a GPU, which "
+                                 f"{reason}; {DO}")  # fmt: skip
+            changed[gvar] = _serial(func)
+    if not changed:
+        return mod
+    out = mod.clone()
+    for gvar, func in changed.items():
+        out.update_func(gvar, func)
+    return out
+
+
+def _has_threads(func: Any) -> bool:
+    found: list[Any] = []
+    tvm_ffi.structural_walk(func.body, (tirx.For, lambda n: found.append(n.thread_binding)))
+    return any(binding is not None for binding in found)
+
+
+def _together(func: Any) -> str:
+    """Return why the threads of a PrimFunc cannot run one after another; empty if they can."""
+    reasons: list[str] = []
+
+    def block(node: Any) -> None:
+        scopes = [str(b.scope()) for b in node.alloc_buffers]
+        reasons.extend(f"share memory ({s})" for s in scopes if s not in SCOPES)
+
+    def call(node: Any) -> None:
+        name = str(getattr(node.op, "name", ""))
+        if any(part in name for part in TOGETHER):
+            reasons.append(f"wait for each other ({name})")
+
+    tvm_ffi.structural_walk(func.body, [(SBlock, block), (ir.Call, call)])
+    return min(reasons, key=lambda r: "share" not in r, default="")
+
+
+def _serial(func: Any) -> Any:
+    """Return a PrimFunc with its loops over threads in order.
+
+    A store beside a buffer that the PrimFunc allocates is dropped: nothing may read it, and it
+    would write to another buffer. MLC-LLM starts the numbers of the best experts with such.
+    """
+    extents: NodeDict[list[Any]] = NodeDict()
+
+    def allocated(node: Any) -> None:
+        for buffer in node.alloc_buffers:
+            extents[buffer] = list(buffer.shape)
+
+    tvm_ffi.structural_walk(func.body, (SBlock, allocated))
+
+    def loop(node: Any, mutator: Any) -> Any:
+        new = mutator.default_mutate(node)
+        if node.thread_binding is None:
+            return new
+        return tirx.For(new.loop_var, new.min, new.extent, tirx.ForKind.SERIAL, new.body)
+
+    def store(node: Any, mutator: Any) -> Any:
+        shape = extents.get(node.buffer)
+        beside = shape is not None and any(
+            isinstance(k, tirx.IntImm) and isinstance(e, tirx.IntImm) and not 0 <= int(k) < int(e)
+            for k, e in zip(node.indices, shape, strict=True)
+        )
+        return tirx.Evaluate(tirx.const(0, "int32")) if beside else node
+
+    rules = [(tirx.For, loop), (tirx.BufferStore, store)]
+    return func.with_body(tvm_ffi.structural_mutate(func.body, rules))

@@ -1,0 +1,108 @@
+"""Loops over threads of a GPU run one after another on a CPU, if the threads are independent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm_ffi
+from tvm.script import ir as I
+from tvm.script import relax as R
+from tvm.script import tirx as T
+
+import opinfo
+from opinfo.byoc.prepare.loops.serial_threads import serial_threads
+
+N, LENGTH = 70, 6
+
+
+@I.ir_module
+class Best:
+    """The largest element of each row and its place, as routing of MLC-LLM computes them.
+
+    The place is first stored beside its buffer, which lies beside the one of the largest element.
+    """
+
+    @T.prim_func(private=True, s_tir=True)
+    def best(x: T.Buffer((70, 6), "float32"), value: T.Buffer((70,), "float32"),
+             place: T.Buffer((70,), "int32")) -> None:  # fmt: skip
+        T.func_attr({"tirx.is_scheduled": True, "tirx.noalias": True})
+        largest = T.sblock_alloc_buffer((1,), "float32", scope="local")
+        at = T.sblock_alloc_buffer((1,), "int32", scope="local")
+        for block in T.thread_binding(3, thread="blockIdx.x"):
+            for thread in T.thread_binding(32, thread="threadIdx.x"):
+                with T.sblock("best"):
+                    v = T.axis.spatial(70, block * 32 + thread)
+                    T.where(block * 32 + thread < 70)
+                    T.reads(x[v, 0:6], largest[0], at[0])
+                    T.writes(largest[0], at[0], value[v], place[v])
+                    largest[0] = T.float32(-65504.0)
+                    at[-1] = 7
+                    for k in range(6):
+                        if x[v, k] > largest[0]:
+                            largest[0] = x[v, k]
+                            at[0] = k
+                    value[v] = largest[0]
+                    place[v] = at[0]
+
+    @R.function
+    def main(
+        x: R.Tensor((70, 6), "float32"),
+    ) -> R.Tuple(R.Tensor((70,), "float32"), R.Tensor((70,), "int32")):
+        cls = Best
+        with R.dataflow():
+            out = R.call_tir(cls.best, (x,), out_ty=[R.Tensor((70,), "float32"),
+                                                     R.Tensor((70,), "int32")])  # fmt: skip
+            R.output(out)
+        return out
+
+
+@I.ir_module
+class Reversed:
+    """Threads of a block read what others have stored in shared memory."""
+
+    @T.prim_func(private=True, s_tir=True)
+    def swap(x: T.Buffer((64,), "float32"), y: T.Buffer((64,), "float32")) -> None:
+        shared = T.sblock_alloc_buffer((64,), "float32", scope="shared")
+        for thread in T.thread_binding(64, thread="threadIdx.x"):
+            with T.sblock("in"):
+                v = T.axis.spatial(64, thread)
+                shared[v] = x[v]
+            with T.sblock("out"):
+                v = T.axis.spatial(64, thread)
+                y[v] = T.exp(shared[63 - v])
+
+    @R.function
+    def main(x: R.Tensor((64,), "float32")) -> R.Tensor((64,), "float32"):
+        cls = Reversed
+        with R.dataflow():
+            y = R.call_tir(cls.swap, (x,), out_ty=R.Tensor((64,), "float32"))
+            R.output(y)
+        return y
+
+
+@pytest.mark.parametrize("options", [{"backends": []}, {"shapes": "generic"}])
+def test_independent_threads_run_in_order(options: Any) -> None:
+    x = np.random.default_rng(0).standard_normal((N, LENGTH)).astype("float32")
+    value, place = opinfo.compile(Best, **options).run(x)
+    np.testing.assert_array_equal(value, x.max(1))
+    np.testing.assert_array_equal(place, x.argmax(1))
+
+
+def test_a_store_beside_an_allocated_buffer_is_dropped() -> None:
+    text = serial_threads(Best)["best"].script()
+    assert "at[-1]" in Best["best"].script() and "at[-1]" not in text
+    assert "thread_binding" not in text
+
+
+def test_threads_that_share_memory_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"swap is for the threads of a GPU, which share memory "
+                                         r"\(shared\); expected a GPU as the target"):  # fmt: skip
+        opinfo.compile(Reversed, [])
+
+
+def test_functions_without_threads_stay() -> None:
+    plain = serial_threads(Best)
+    assert serial_threads(plain) is plain
+    assert tvm_ffi.structural_equal(serial_threads(Best)["main"], Best["main"])
