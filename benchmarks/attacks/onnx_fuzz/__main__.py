@@ -5,8 +5,8 @@
     python -m benchmarks.onnx_fuzz --only SEED [--ways default] [--minimise small.onnx]
     python -m benchmarks.onnx_fuzz --file small.onnx [--ways default] [--minimise FILE]
 
-A seed is a model of 5 to 40 nodes. It is compiled with TVM's code and in `--each` of the other
-ways, which its seed chooses, unless `--ways` lists them. A model with symbolic dimensions runs
+A seed is a model of 5 to 40 nodes. It is imported, compiled with TVM's code, and in `--each` of
+the other ways, which its seed chooses, unless `--ways` lists them. A model with symbolic dimensions runs
 with three sizes of each. Exits with 1 if an output is wrong, something raises that is not a
 refusal, or a process dies. An existing log is continued.
 """
@@ -26,7 +26,7 @@ from benchmarks.common.pages import add_page_option
 from . import generate
 from .fuzz_page import page
 from .fuzzer import BAD, Fuzzer
-from .ways import WAYS
+from .ways import FIRST, WAYS
 
 
 def main() -> None:
@@ -52,7 +52,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=500, help="models")
     parser.add_argument("--first", type=int, default=0, help="the seed of the first one")
     parser.add_argument("--ways", default="", help=f"of {', '.join(WAYS)}, with commas")
-    parser.add_argument("--each", type=int, default=2, help="ways of a model besides tvm")
+    parser.add_argument(
+        "--each", type=int, default=2, help="ways of a model besides imported and tvm"
+    )
     parser.add_argument("--log", type=Path, help="where to keep each row")
     parser.add_argument("--only", type=int, metavar="SEED", help="one model, in all ways")
     parser.add_argument("--file", type=Path, help="a model that --minimise wrote")
@@ -65,8 +67,8 @@ def ways_of(seed: int, named: str, each: int) -> list[str]:
     """Return the ways of a seed: those named, or TVM's code and some others."""
     if named:
         return named.split(",")
-    others = [way for way in WAYS if way != "tvm"]
-    return ["tvm", *random.Random(f"ways {seed}").sample(others, min(each, len(others)))]
+    others = [way for way in WAYS if way not in FIRST]
+    return [*FIRST, *random.Random(f"ways {seed}").sample(others, min(each, len(others)))]
 
 
 def _many(fuzzer: Fuzzer, options: argparse.Namespace) -> Iterator[dict[str, Any]]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from . import runtime
 from .generate import Model
 from .runtime import Array
 
@@ -36,6 +37,30 @@ def _loaded(content: bytes, path: Path, bound: tuple[Any, ...] = ()) -> Any:
 
 def _module(path: Path, bound: Mapping[str, Any] | None = None) -> Any:
     return _loaded(path.read_bytes(), path, tuple((bound or {}).items()))
+
+
+class WrongType(Exception):
+    """The module's results have other types than ONNX Runtime's."""
+
+
+def _imported(path: Path, model: Model) -> Outputs:
+    """The lowered module alone: results have the right types. It costs little, and returns none."""
+    from tvm import relax
+
+    mod = _module(path)
+    relax.transform.LegalizeOps()(mod)
+    result = mod["main"].ret_ty
+    types = list(result.fields) if isinstance(result, relax.TupleType) else [result]
+    wanted = runtime.run(model.proto, model.feeds[0])
+    for (name, array), own in zip(wanted.items(), types, strict=True):
+        sizes = [getattr(d, "value", None) for d in own.shape.values] if own.shape else []
+        fits = len(sizes) == array.ndim and all(
+            d in (None, size) for d, size in zip(sizes, array.shape, strict=True)
+        )
+        if str(own.dtype) != str(array.dtype) or (own.shape and not fits):
+            got = f"{own.dtype}{sizes}, expected {array.dtype}{list(array.shape)}"
+            raise WrongType(f"{name}: {got}")
+    return []
 
 
 def _with(*backends: str) -> Way:
@@ -126,6 +151,7 @@ def _tensor(array: Array) -> Any:
 
 #: Ways by name; those of `SYMBOLIC` need a model with symbolic dimensions.
 WAYS: dict[str, Way] = {
+    "imported": _imported,
     "tvm": _with(),
     "onednn": _with("onednn"),
     "blas": _with("blas"),
@@ -137,4 +163,6 @@ WAYS: dict[str, Way] = {
     "session": _session,
     "ahead": _ahead,
 }
+#: Ways of every model.
+FIRST = ("imported", "tvm")
 SYMBOLIC = ("static", "session", "ahead")

@@ -1,8 +1,8 @@
 """The process that generates, compiles and compares: `python -m benchmarks.onnx_fuzz.worker`.
 
 Each input line is JSON, ``{"seed": 5, "ways": ["tvm"]}``, or has a ``"file"`` instead of a seed;
-the answer has a row for each way. The file ``phase`` says what was under way when it died, and ``log``
-has what libraries printed.
+the answer has a row for each way. The file ``phase`` says what was under way when it died, and
+``log`` has what libraries printed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from . import generate, judge, runtime
-from .ways import SYMBOLIC, WAYS
+from .ways import SYMBOLIC, WAYS, WrongType
 
 #: What an error of a model should name.
 PLACE = re.compile(r"node '|the node of '|the tensor '|the weight '|input '|output '|operator set")
@@ -87,6 +87,8 @@ def tried(
         text = str(error)
         plain = PLACE.search(text) and not FOREIGN.search(text)
         return ("refused" if plain else "refused badly"), text
+    except WrongType as error:
+        return "wrong", str(error)
     except Exception as error:  # compilers, libraries and runtimes raise various types
         return "raised", f"{type(error).__name__}: {error}"
     worst = "right", ""

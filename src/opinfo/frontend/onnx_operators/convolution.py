@@ -220,9 +220,9 @@ def _transposed_pads(
     rank = len(spatial)
     mode = node.text("auto_pad", "NOTSET")
     pads = list(node.attr("pads") or [0] * (2 * rank))
-    if mode == "VALID":
-        return [0] * rank, [0] * rank
     shape = node.attr("output_shape")
+    if mode == "VALID" and shape is None:
+        return [0] * rank, [0] * rank
     if mode in ("NOTSET", "") and shape is None:
         return pads[:rank], pads[rank:]
     before, after = [], []

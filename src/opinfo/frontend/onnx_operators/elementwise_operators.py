@@ -84,6 +84,15 @@ def celu(node: OnnxNode) -> Any:
     return relax.op.add(relax.op.maximum(zero, data), low)
 
 
+@converts("Sign")
+def sign(node: OnnxNode) -> Any:
+    """Return -1, 0 or 1; TVM's lowering has no sign of unsigned integers."""
+    data, dtype = node.tensor(0), node.dtype(0)
+    if np.dtype(dtype).kind == "u":
+        return relax.op.minimum(data, relax.const(np.array(1, dtype), dtype))
+    return relax.op.sign(data)
+
+
 @converts("IsInf")
 def is_infinite(node: OnnxNode) -> Any:
     """Return where elements are infinite, of both signs or one."""
