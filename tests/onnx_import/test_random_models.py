@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from onnx import helper
 
+import opinfo
 from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
+from opinfo.frontend.formats.from_onnx import from_model
 
 from .against_runtime import compare, floats, model
 
@@ -26,3 +28,26 @@ def test_a_transposed_convolution_of_a_requested_size(mode: str) -> None:
                             output_shape=[8], strides=[3])  # fmt: skip
     proto = model([node], {"x": ((1, 2, 4), "float32")}, weights={"w": floats(2, 1, 3)})
     compare(proto, {"x": floats(1, 2, 4)})
+
+
+def test_equal_bools() -> None:
+    inputs = {"a": ((2, 3), "bool"), "b": ((3,), "bool")}
+    a, b = np.array([[True, False, True], [False, False, True]]), np.array([True, False, False])
+    compare(model([helper.make_node("Equal", ["a", "b"], ["y"])], inputs), {"a": a, "b": b})
+
+
+@pytest.mark.parametrize("zero", [0.0, -0.0])
+def test_quotients_by_the_number_zero(zero: float) -> None:
+    x = np.array([0, 1, -2, np.inf, np.nan], "float32")
+    proto = model([helper.make_node("Div", ["x", "c"], ["y"])], {"x": ((5,), "float32")},
+                  weights={"c": np.array(zero, "float32")})  # fmt: skip
+    mod = from_model(proto, {})
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(opinfo.compile(mod, []).run(x), x / np.float32(zero))
+
+
+def test_layer_normalization_of_doubles() -> None:
+    weights = {"s": floats(4).astype("float64"), "b": floats(4, seed=1).astype("float64")}
+    node = helper.make_node("LayerNormalization", ["x", "s", "b"], ["y"])
+    proto = model([node], {"x": ((3, 4), "float64")}, weights=weights)
+    compare(proto, {"x": floats(3, 4, seed=2).astype("float64")}, tolerance=1e-12)

@@ -6,8 +6,8 @@
     python -m benchmarks.onnx_fuzz --file small.onnx [--ways default] [--minimise FILE]
 
 A seed is a model of 5 to 40 nodes. It is imported, compiled with TVM's code, and in `--each` of
-the other ways, which its seed chooses, unless `--ways` lists them. A model with symbolic dimensions runs
-with three sizes of each. Exits with 1 if an output is wrong, something raises that is not a
+the other ways, which its seed chooses, unless `--ways` lists them. A model with symbolic dimensions
+runs with three sizes of each. Exits with 1 if an output is wrong, something raises that is not a
 refusal, or a process dies. An existing log is continued.
 """
 
@@ -52,9 +52,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=500, help="models")
     parser.add_argument("--first", type=int, default=0, help="the seed of the first one")
     parser.add_argument("--ways", default="", help=f"of {', '.join(WAYS)}, with commas")
-    parser.add_argument(
-        "--each", type=int, default=2, help="ways of a model besides imported and tvm"
-    )
+    parser.add_argument("--each", type=int, default=2, help="other ways of a model")
     parser.add_argument("--log", type=Path, help="where to keep each row")
     parser.add_argument("--only", type=int, metavar="SEED", help="one model, in all ways")
     parser.add_argument("--file", type=Path, help="a model that --minimise wrote")

@@ -78,7 +78,7 @@ def branches(g: Graph) -> None:
         return
     graphs, operands = [], [condition, x]
     for branch in ("then", "else"):
-        other = g.partner(x)
+        other = g.partner(x) if rng.random() < 0.2 else g.random_constant((), x.dtype)
         operands.append(other)
         inner, out = g.fresh("t"), g.fresh("b")
         op = rng.choice(("Add", "Mul", "Sub"))

@@ -72,7 +72,7 @@ def transposed(g: Graph) -> None:
     kernel = [rng.choice((1, 2, 3)) for _ in range(x.rank - 2)]
     groups = rng.choice((1, 1, 2)) if x.shape[1] % 2 == 0 and x.shape[1] else 1
     out = rng.choice((1, 2, 3))
-    attrs = _windows(g, x.rank - 2, kernel)
+    attrs = _windows(g, x.rank - 2, kernel, dilated=rng.random() < 0.1)
     if groups > 1:
         attrs["group"] = groups
     if rng.random() < 0.3 and "strides" in attrs:
@@ -103,7 +103,7 @@ def pool(g: Graph) -> None:
         attrs["count_include_pad"] = rng.randrange(2)
     if op == "LpPool" and rng.random() < 0.5:
         attrs["p"] = rng.choice((1, 2, 3))
-    g.add(op, [x], outputs=2 if op == "MaxPool" and rng.random() < 0.2 else 1, **attrs)
+    g.add(op, [x], outputs=2 if op == "MaxPool" and rng.random() < 0.04 else 1, **attrs)
 
 
 def norm(g: Graph) -> None:
@@ -139,7 +139,7 @@ def norm(g: Graph) -> None:
         size, bias = rng.choice((1, 3, 5)), rng.choice((1.0, 2.0))
         g.add(op, [x], size=size, alpha=0.1, beta=0.75, bias=bias)
     else:
-        g.add(op, [x], **({"axes": [0, 2]} if rng.random() < 0.5 else {}))
+        g.add(op, [x], **({"axes": [0, 2]} if x.rank == 3 or rng.random() < 0.5 else {}))
 
 
 def softmax(g: Graph) -> None:
