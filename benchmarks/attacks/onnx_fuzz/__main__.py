@@ -29,6 +29,10 @@ from .fuzzer import BAD, Fuzzer
 from .ways import FIRST, WAYS
 
 
+#: How often other ways are drawn, for those where it is not once.
+OFTEN = {"default": 4, "session": 3, "ahead": 3}
+
+
 def main() -> None:
     """Run, print what is bad and the page; exit 1 if anything is."""
     options = _options()
@@ -66,7 +70,9 @@ def ways_of(seed: int, named: str, each: int) -> list[str]:
     if named:
         return named.split(",")
     others = [way for way in WAYS if way not in FIRST]
-    return [*FIRST, *random.Random(f"ways {seed}").sample(others, min(each, len(others)))]
+    rng = random.Random(f"ways {seed}")
+    drawn = rng.choices(others, [OFTEN.get(way, 1) for way in others], k=each)
+    return [*FIRST, *dict.fromkeys(drawn)]
 
 
 def _many(fuzzer: Fuzzer, options: argparse.Namespace) -> Iterator[dict[str, Any]]:

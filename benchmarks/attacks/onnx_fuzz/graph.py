@@ -134,6 +134,8 @@ class Graph:
 
     def added(self, node: Any, operands: Sequence[Value]) -> Any:
         """Add a node that reads these operands, also in its branches."""
+        if not runtime.is_node(node, self.opset):
+            return None
         computed = []
         for binding in range(len(self.sizes)):
             feeds = {v.name: v.arrays[binding] for v in operands}

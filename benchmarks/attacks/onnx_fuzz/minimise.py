@@ -68,7 +68,7 @@ def restricted(model: Model, kept: Collection[int], values: Values) -> Model | N
     if any(name not in known for name in free for known in values):
         return None
     graph.input.extend(before.get(name) or _entry(name, values) for name in free)
-    graph.output.extend(onnx.helper.make_empty_tensor_value_info(name) for name in wanted)
+    graph.output.extend(runtime.typed(name, values[0][name]) for name in wanted)
     return _with_graph(model, graph, free, values)
 
 

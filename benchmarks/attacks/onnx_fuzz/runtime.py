@@ -20,6 +20,11 @@ def entry(name: str, array: Array, shape: Sequence[Any] | None = None) -> Any:
     return helper.make_tensor_value_info(name, kind, array.shape if shape is None else shape)
 
 
+def typed(name: str, array: Array) -> Any:
+    """Return the declaration of a tensor with an array's dtype and rank, and no sizes."""
+    return entry(name, array, [None] * array.ndim)
+
+
 def wrapped(nodes: Sequence[Any], feeds: Mapping[str, Array], opset: int) -> Any:
     """Return a model of nodes whose results are all outputs."""
     from onnx import helper
@@ -31,6 +36,21 @@ def wrapped(nodes: Sequence[Any], feeds: Mapping[str, Array], opset: int) -> Any
     )  # fmt: skip
     opsets = [helper.make_opsetid("", opset)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+
+
+def is_node(node: Any, opset: int) -> bool:
+    """Return whether the operator set has the operator, with the node's attributes."""
+    from onnx import checker
+
+    if any(a.HasField("g") for a in node.attribute):
+        return True  # branches read values that the checker would have to know
+    context = checker.C.CheckerContext()
+    context.ir_version, context.opset_imports = IR_VERSION, {"": opset}
+    try:
+        checker.check_node(node, context)
+    except checker.ValidationError:
+        return False
+    return True
 
 
 def session(model: Any) -> Any:

@@ -78,7 +78,11 @@ def branches(g: Graph) -> None:
         return
     graphs, operands = [], [condition, x]
     for branch in ("then", "else"):
-        other = g.partner(x) if rng.random() < 0.2 else g.random_constant((), x.dtype)
+        other = g.partner(x)
+        shapes = [np.broadcast_shapes(a.shape, b.shape)
+                  for a, b in zip(x.arrays, other.arrays, strict=True)]  # fmt: skip
+        if shapes != [a.shape for a in x.arrays]:  # both branches have results of one shape
+            other = g.random_constant((), x.dtype)
         operands.append(other)
         inner, out = g.fresh("t"), g.fresh("b")
         op = rng.choice(("Add", "Mul", "Sub"))
