@@ -9,6 +9,8 @@ from onnx import helper
 import opinfo
 from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
 from opinfo.frontend.formats.from_onnx import from_model
+from opinfo.frontend.onnx_graph.legality import contradicts_types
+from opinfo.frontend.onnx_graph.values import constant
 
 from .against_runtime import compare, floats, model
 
@@ -51,3 +53,13 @@ def test_layer_normalization_of_doubles() -> None:
     node = helper.make_node("LayerNormalization", ["x", "s", "b"], ["y"])
     proto = model([node], {"x": ((3, 4), "float64")}, weights=weights)
     compare(proto, {"x": floats(3, 4, seed=2).astype("float64")}, tolerance=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("opset", "dtype", "expected"),
+    [(18, "float32", False), (18, "float64", True), (13, "float32", True)],
+)
+def test_only_what_onnx_confirms_is_folded(opset: int, dtype: str, expected: bool) -> None:
+    """Operator set 13 has no Mish, so ONNX infers nothing there."""
+    node, x = helper.make_node("Mish", ["x"], ["y"]), floats(3)
+    assert contradicts_types(node, [constant(x)], [x.astype(dtype)], opset) is expected

@@ -28,7 +28,6 @@ from .fuzz_page import page
 from .fuzzer import BAD, Fuzzer
 from .ways import FIRST, WAYS
 
-
 #: How often other ways are drawn, for those where it is not once.
 OFTEN = {"default": 4, "session": 3, "ahead": 3}
 
