@@ -1,7 +1,7 @@
 """Generate ONNX models, compile them in every way, and compare with ONNX Runtime.
 
-    python -m benchmarks.onnx_fuzz [--count 500] [--first 0] [--ways tvm,default] [--each 2]
-                                   [--log rows.jsonl] [--page [FILE]]
+    python -m benchmarks.onnx_fuzz [--count 500] [--first 0] [--nodes N] [--ways tvm,default]
+                                   [--each 2] [--log rows.jsonl] [--page [FILE]]
     python -m benchmarks.onnx_fuzz --only SEED [--ways default] [--minimise small.onnx]
     python -m benchmarks.onnx_fuzz --file small.onnx [--ways default] [--minimise FILE]
 
@@ -35,7 +35,7 @@ OFTEN = {"default": 4, "session": 3, "ahead": 3}
 def main() -> None:
     """Run, print what is bad and the page; exit 1 if anything is."""
     options = _options()
-    fuzzer = Fuzzer()
+    fuzzer = Fuzzer(options.nodes)
     try:
         if options.only is not None or options.file:
             rows = list(_one(fuzzer, options))
@@ -54,6 +54,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--count", type=int, default=500, help="models")
     parser.add_argument("--first", type=int, default=0, help="the seed of the first one")
+    parser.add_argument("--nodes", type=int, default=0, help="about how many in each model")
     parser.add_argument("--ways", default="", help=f"of {', '.join(WAYS)}, with commas")
     parser.add_argument("--each", type=int, default=2, help="other ways of a model")
     parser.add_argument("--log", type=Path, help="where to keep each row")
@@ -95,7 +96,11 @@ def _many(fuzzer: Fuzzer, options: argparse.Namespace) -> Iterator[dict[str, Any
 def _one(fuzzer: Fuzzer, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Yield the rows of one model, and shrink it if asked."""
     ways = options.ways.split(",") if options.ways else list(WAYS)
-    model = generate.saved(options.file) if options.file else generate.model(options.only)
+    model = (
+        generate.saved(options.file)
+        if options.file
+        else generate.model(options.only, options.nodes)
+    )
     for row in fuzzer.judged_model(model, ways):
         print(f"{row['way']}: {row['verdict']} {row['why']}", flush=True)
         yield row

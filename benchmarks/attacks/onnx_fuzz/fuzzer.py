@@ -39,16 +39,18 @@ class Fuzzer:
     """Judges models one by one in a process that is used again.
 
     Attributes:
+        nodes: About how many nodes a model has; 0 for 5 to 40.
         folder: Where models are written.
     """
 
+    nodes: int = 0
     folder: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="onnx-fuzz-")))
     _worker: Worker | None = None
     _jobs: int = 0
 
     def judged(self, seed: int, ways: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Yield the rows of a seed."""
-        yield from self._rows({"seed": seed, "ways": list(ways)})
+        yield from self._rows({"seed": seed, "nodes": self.nodes, "ways": list(ways)})
 
     def judged_model(self, model: Model, ways: Sequence[str]) -> list[dict[str, Any]]:
         """Return the rows of a model."""

@@ -56,15 +56,20 @@ def saved(path: Path) -> Model:
     return Model(onnx.load(path), tuple(feeds))
 
 
-def model(seed: int) -> Model:
-    """Return the model of a seed."""
+def model(seed: int, nodes: int = 0) -> Model:
+    """Return the model of a seed.
+
+    Args:
+        seed: The seed.
+        nodes: About how many nodes it has; by default 5 to 40, as the seed says.
+    """
     rng = random.Random(seed)
     symbols = {name: rng.choice(sizes) for name, sizes in SIZES.items()}
     bindings = 3 if rng.random() < 0.4 else 1
     sizes = {name: own[:bindings] for name, own in symbols.items()}
     g = Graph(rng, rng.choice(OPSETS), sizes["n"], edges=rng.random() < 0.25)
     _inputs(g, sizes)
-    wanted = rng.choice((5, 8, 12, 12, 16, 20, 25, 30, 40))
+    wanted = nodes or rng.choice((5, 8, 12, 12, 16, 20, 25, 30, 40))
     families, shares = list(FAMILIES), list(FAMILIES.values())
     for _ in range(wanted * ATTEMPTS):
         if len(g.nodes) >= wanted:

@@ -49,7 +49,7 @@ def rows(job: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
         model = generate.saved(path)
     else:
         path = folder / "model.onnx"
-        model = generate.model(job["seed"])
+        model = generate.model(job["seed"], job.get("nodes", 0))
         model.save(path)
     try:
         wanted = [runtime.run(model.proto, feed) for feed in model.feeds]
