@@ -63,3 +63,18 @@ def test_only_what_onnx_confirms_is_folded(opset: int, dtype: str, expected: boo
     """Operator set 13 has no Mish, so ONNX infers nothing there."""
     node, x = helper.make_node("Mish", ["x"], ["y"]), floats(3)
     assert contradicts_types(node, [constant(x)], [x.astype(dtype)], opset) is expected
+
+
+@pytest.mark.parametrize("last", [0, 1])
+@pytest.mark.parametrize(("op", "dtype"), [("ArgMax", "uint8"), ("ArgMax", "int32"),
+                                           ("ArgMin", "int8"), ("ArgMin", "int64")])  # fmt: skip
+def test_places_of_integers_that_all_are_the_limit(op: str, dtype: str, last: int) -> None:
+    limit = np.iinfo(dtype).min if op == "ArgMax" else np.iinfo(dtype).max
+    node = helper.make_node(op, ["x"], ["y"], axis=1, select_last_index=last)
+    x = np.full((3, 4), limit, dtype)
+    x[1, 2], x[2] = 5, [1, 7, 7, 1]
+    mod = from_model(model([node], {"x": (("n", 4), dtype)}), {})
+    extreme = np.max if op == "ArgMax" else np.min
+    where = [np.flatnonzero(row == extreme(row)) for row in x]
+    expected = [[places[-1] if last else places[0]] for places in where]
+    np.testing.assert_array_equal(opinfo.compile(mod, []).run(x), expected)
