@@ -78,3 +78,13 @@ def test_places_of_integers_that_all_are_the_limit(op: str, dtype: str, last: in
     where = [np.flatnonzero(row == extreme(row)) for row in x]
     expected = [[places[-1] if last else places[0]] for places in where]
     np.testing.assert_array_equal(opinfo.compile(mod, []).run(x), expected)
+
+
+@pytest.mark.parametrize("sizes", [(5,), (4, 5)])
+def test_a_transposed_convolution_with_dilations(sizes: tuple[int, ...]) -> None:
+    rank = len(sizes)
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], dilations=[2, 3][:rank],
+                            strides=[2, 1][:rank], pads=[1] * (2 * rank), group=2)  # fmt: skip
+    weights = {"w": floats(4, 3, *[2, 3][:rank])}
+    proto = model([node], {"x": (("n", 4, *sizes), "float32")}, weights=weights)
+    compare(proto, {"x": floats(2, 4, *sizes)}, {"x": floats(1, 4, *sizes, seed=1)})
