@@ -10,11 +10,12 @@ import numpy as np
 import onnx
 import pytest
 
-from benchmarks.attacks.onnx_fuzz import generate, judge, runtime, worker
+from benchmarks.attacks.onnx_fuzz import generate, judge, worker
 from benchmarks.attacks.onnx_fuzz.__main__ import ways_of
 from benchmarks.attacks.onnx_fuzz.fuzz_page import page
 from benchmarks.attacks.onnx_fuzz.fuzzer import Fuzzer
 from benchmarks.attacks.onnx_fuzz.generate import Model
+from benchmarks.attacks.onnx_fuzz.graphs import runtime
 from benchmarks.attacks.onnx_fuzz.minimise import minimised
 from benchmarks.attacks.onnx_fuzz.ways import WAYS
 from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION

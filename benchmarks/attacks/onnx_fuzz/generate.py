@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from . import runtime
 from .families import FAMILIES
-from .graph import Graph, Value
-from .runtime import Array
-from .values import FLOATS, INTEGERS, extents
+from .graphs import runtime
+from .graphs.graph import Graph, Value
+from .graphs.runtime import Array
+from .graphs.values import FLOATS, INTEGERS, extents
 
 #: Versions of the operator set, by how often they are drawn.
 OPSETS = (13, 13, 14, 15, 16, 17, 17, 18, 18, 19, 20, 21, 21, 22)

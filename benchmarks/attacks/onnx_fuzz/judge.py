@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import noise
-from .runtime import Array
+from .graphs.runtime import Array
 
 #: Accepted differences by dtype, relative to the element and to the output's largest one.
 WITHIN = {"float16": (4e-3, 4e-3), "float32": (1e-4, 1e-5), "float64": (1e-7, 1e-8)}
@@ -85,7 +85,7 @@ def _noisy(model: Any, feeds: Mapping[str, Array]) -> list[dict[str, Array]]:
 def _explained(got: Array, want: Array, runs: Sequence[Array]) -> bool:
     """Return whether each different element is about as far as runs with noise move it."""
     if any(r.shape != want.shape for r in runs):
-        return got.dtype == want.dtype
+        return bool(got.dtype == want.dtype)
     if got.shape != want.shape or got.dtype != want.dtype:
         return False
     bad = _different(got, want)

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from . import runtime
-from .runtime import Array
+from .graphs import runtime
+from .graphs.runtime import Array
 
 SAMPLES = 24
 #: The standard deviation of the noise by dtype.
@@ -56,7 +56,7 @@ def samples(model: Any, feeds: Mapping[str, Array]) -> list[dict[str, Array]]:
     out = []
     for seed in range(SAMPLES):
         rng = np.random.default_rng(seed)
-        factors = {name: (1 + NOISE[str(a.dtype)] * rng.normal(size=a.shape)).astype(a.dtype)
+        factors = {name: np.asarray(1 + NOISE[str(a.dtype)] * rng.normal(size=a.shape), a.dtype)
                    for name, a in rounded.items()}  # fmt: skip
         out.append(dict(zip(names, session.run(names, {**feeds, **factors}), strict=True)))
     return out

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from . import runtime
 from .generate import Model
-from .runtime import Array
+from .graphs import runtime
+from .graphs.runtime import Array
 
 Outputs = list[list[Array]]
 Way = Callable[[Path, Model], Outputs]

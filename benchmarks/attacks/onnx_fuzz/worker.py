@@ -16,7 +16,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from . import generate, judge, runtime
+from . import generate, judge
+from .graphs import runtime
 from .ways import SYMBOLIC, WAYS, WrongType
 
 #: What an error of a model should name.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..graph import Graph
+from ..graphs.graph import Graph
 from . import control, elementwise, indexing, integers, layers, products, reductions, shaping
 
 #: Tries to add one or more nodes; the graph stays as it was if they are not legal.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..graph import Graph, Value
+from ..graphs.graph import Graph, Value
 from . import elementwise, reductions, shaping
 
 

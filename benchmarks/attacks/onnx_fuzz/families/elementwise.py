@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..graph import Graph
-from ..values import FLOATS, INTEGERS
+from ..graphs.graph import Graph
+from ..graphs.values import FLOATS, INTEGERS
 
 UNARY = ("Abs", "Neg", "Floor", "Ceil", "Round", "Sign", "Reciprocal", "Sqrt", "Exp", "Log", "Erf",
          "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Tanh", "Asinh", "Acosh",

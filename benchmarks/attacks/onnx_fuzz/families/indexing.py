@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..graph import Graph, Value
+from ..graphs.graph import Graph, Value
 
 
 def _indices(g: Graph, shape: list[int], size: int, dtype: str = "") -> Value:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..graph import Graph, Value
-from ..values import INTEGERS
+from ..graphs.graph import Graph, Value
+from ..graphs.values import INTEGERS
 
 
 def arithmetic(g: Graph) -> None:
@@ -81,7 +81,7 @@ def quantised(g: Graph) -> None:
     if x is None:
         return
     if rng.random() < 0.2:
-        g.add("DynamicQuantizeLinear", [x], outputs=3)
+        g.add("DynamicQuantizeLinear", [x], 3)
         return
     axis = rng.randrange(x.rank) if x.rank and rng.random() < 0.3 and len(g.sizes) == 1 else None
     parts = _scale_and_zero(g, x, rng.choice(("uint8", "int8")), axis)

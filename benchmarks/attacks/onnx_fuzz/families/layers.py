@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..graph import Graph, Value
-from ..values import extents
+from ..graphs.graph import Graph, Value
+from ..graphs.values import extents
 
 
 def image(g: Graph, ranks: tuple[int, ...] = (3, 4, 4, 5)) -> Value | None:
@@ -103,7 +103,7 @@ def pool(g: Graph) -> None:
         attrs["count_include_pad"] = rng.randrange(2)
     if op == "LpPool" and rng.random() < 0.5:
         attrs["p"] = rng.choice((1, 2, 3))
-    g.add(op, [x], outputs=2 if op == "MaxPool" and rng.random() < 0.04 else 1, **attrs)
+    g.add(op, [x], 2 if op == "MaxPool" and rng.random() < 0.04 else 1, **attrs)
 
 
 def norm(g: Graph) -> None:
@@ -131,13 +131,13 @@ def norm(g: Graph) -> None:
     elif op in ("LayerNormalization", "RMSNormalization"):
         axis = rng.choice((-1, -1, x.rank - 1, max(1, x.rank - 2)))
         scale = g.random_constant(x.shape[axis:], x.dtype)
-        bias = [g.random_constant(x.shape[axis:], x.dtype)] if rng.random() < 0.6 else []
-        g.add(op, [x, scale, *(bias if op.startswith("Layer") else [])], axis=axis, **attrs)
+        more = [g.random_constant(x.shape[axis:], x.dtype)] if rng.random() < 0.6 else []
+        g.add(op, [x, scale, *(more if op.startswith("Layer") else [])], axis=axis, **attrs)
     elif op == "LpNormalization":
         g.add(op, [x], axis=rng.randrange(-x.rank, x.rank), p=rng.choice((1, 2)))
     elif op == "LRN":
-        size, bias = rng.choice((1, 3, 5)), rng.choice((1.0, 2.0))
-        g.add(op, [x], size=size, alpha=0.1, beta=0.75, bias=bias)
+        size, added = rng.choice((1, 3, 5)), rng.choice((1.0, 2.0))
+        g.add(op, [x], size=size, alpha=0.1, beta=0.75, bias=added)
     else:
         g.add(op, [x], **({"axes": [0, 2]} if x.rank == 3 or rng.random() < 0.5 else {}))
 

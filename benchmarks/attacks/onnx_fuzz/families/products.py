@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..graph import Graph
+from ..graphs.graph import Graph
 
 EQUATIONS = ("ij,jk->ik", "ij,ij->i", "bij,bjk->bik", "ij->ji", "ij->j", "ii->i", "i,j->ij",
              "bij,bkj->bik", "...ij,jk->...ik", "ij,ij->", "bhid,bhjd->bhij")  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..graph import Graph
+from ..graphs.graph import Graph
 
 REDUCTIONS = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1",
               "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare")  # fmt: skip
@@ -58,7 +58,7 @@ def topk(g: Graph) -> None:
     axis = rng.randrange(-x.rank, x.rank)
     count = rng.randrange(min(a.shape[axis] for a in x.arrays) + 1)
     attrs = {"largest": rng.randrange(2)} if rng.random() < 0.6 else {}
-    g.add("TopK", [x, g.constant([count], "int64")], outputs=2, axis=axis, **attrs)
+    g.add("TopK", [x, g.constant([count], "int64")], 2, axis=axis, **attrs)
 
 
 def cumulative(g: Graph) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from ..graph import Graph, Value
+from ..graphs.graph import Graph, Value
 
 ANY = "fiub"
 
@@ -104,10 +104,10 @@ def split(g: Graph) -> None:
     if rng.random() < 0.5:
         cuts = sorted(rng.randrange(size + 1) for _ in range(count - 1))
         sizes = [b - a for a, b in zip([0, *cuts], [*cuts, size], strict=True)]
-        g.add("Split", [x, g.constant(sizes, "int64")], outputs=count, axis=axis)
+        g.add("Split", [x, g.constant(sizes, "int64")], count, axis=axis)
         return
     attrs = {"num_outputs": count} if g.opset >= 18 else {}
-    g.add("Split", [x], outputs=count, axis=axis, **attrs)
+    g.add("Split", [x], count, axis=axis, **attrs)
 
 
 def pad(g: Graph) -> None:

@@ -179,7 +179,8 @@ def _spread(node: OnnxNode, dilations: Sequence[int]) -> Any:
     kernel = value.elements.shape[2:]
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     wide = np.zeros((*value.elements.shape[:2], *reach), value.elements.dtype)
-    wide[(..., *(slice(None, None, d) for d in dilations))] = value.elements
+    steps = tuple(slice(None, None, d) for d in dilations)
+    wide[(slice(None), slice(None), *steps)] = value.elements
     return relax.const(wide, node.dtype(1))
 
 

@@ -39,12 +39,12 @@ class Value:
 
     @property
     def kind(self) -> str:
-        return self.arrays[0].dtype.kind
+        return str(self.arrays[0].dtype.kind)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape by the first binding."""
-        return self.arrays[0].shape
+        return tuple(self.arrays[0].shape)
 
     @property
     def rank(self) -> int:
@@ -118,8 +118,10 @@ class Graph:
         shape = shape[self.rng.choice((0, 0, 0, len(shape) // 2, len(shape))) :]
         return self.random_constant(shape, dtype)
 
-    def add(self, op: str, inputs: Sequence[Value | None], outputs: int = 1, **attrs: Any) -> Any:
-        """Add a node; return its results, the first one if it has one, or None if refused."""
+    def add(
+        self, op: str, inputs: Sequence[Value | None], outputs: int = 1, /, **attrs: Any
+    ) -> Any:
+        """Add a node; return its result, or a list of several; None if it is not legal."""
         from onnx import helper
 
         names = [v.name if v is not None else "" for v in inputs]

@@ -69,7 +69,7 @@ def _target(node: Any, arrays: list[Array]) -> np.dtype[Any]:
     from onnx import helper
 
     if node.op_type == "CastLike":
-        return arrays[1].dtype
+        return np.dtype(arrays[1].dtype)
     to = next(a.i for a in node.attribute if a.name == "to")
     return np.dtype(helper.tensor_dtype_to_np_dtype(to))
 
