@@ -10,13 +10,13 @@ import numpy as np
 import onnx
 import pytest
 
-from benchmarks.attacks.onnx_fuzz import generate, judge, worker
+from benchmarks.attacks.onnx_fuzz import fuzz_worker, model_verdict, random_model
 from benchmarks.attacks.onnx_fuzz.__main__ import ways_of
 from benchmarks.attacks.onnx_fuzz.fuzz_page import page
 from benchmarks.attacks.onnx_fuzz.fuzzer import Fuzzer
-from benchmarks.attacks.onnx_fuzz.generate import Model
 from benchmarks.attacks.onnx_fuzz.graphs import runtime
 from benchmarks.attacks.onnx_fuzz.minimise import minimised
+from benchmarks.attacks.onnx_fuzz.random_model import Model
 from benchmarks.attacks.onnx_fuzz.ways import WAYS
 from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
 from tests.onnx_import.against_runtime import model
@@ -26,11 +26,11 @@ SEEDS = range(30)
 
 @pytest.fixture(scope="module")
 def models() -> list[Model]:
-    return [generate.model(seed) for seed in SEEDS]
+    return [random_model.model(seed) for seed in SEEDS]
 
 
 def test_a_seed_is_a_model(models: list[Model]) -> None:
-    again = generate.model(3)
+    again = random_model.model(3)
     assert again.proto.SerializeToString() == models[3].proto.SerializeToString()
     for own, other in zip(again.feeds, models[3].feeds, strict=True):
         for name, array in own.items():
@@ -53,7 +53,7 @@ def test_models_are_valid_and_run_for_all_sizes(models: list[Model]) -> None:
 def test_models_are_kept(models: list[Model], tmp_path: Path) -> None:
     own = next(m for m in models if m.is_symbolic)
     own.save(tmp_path / "m.onnx")
-    kept = generate.saved(tmp_path / "m.onnx")
+    kept = random_model.saved(tmp_path / "m.onnx")
     assert kept.proto == own.proto and [set(f) for f in kept.feeds] == [set(f) for f in own.feeds]
 
 
@@ -100,11 +100,11 @@ def test_verdicts() -> None:
     near, far = ({"y": want["y"] + np.array(d, "float32")}["y"] for d in ([0, 1], [0, 0]))
     other = np.where(want["y"] == 2, 1, 2).astype("float32") if want["y"][0] in (1, 2) else far
     stepped = np.array([other[0], want["y"][1]], "float32")
-    assert judge.verdict(proto, feeds, [far], want) == ("right", "")
-    assert judge.verdict(proto, feeds, [stepped], want)[0] == "by rounding"
-    assert judge.verdict(proto, feeds, [near], want)[0] == "wrong"
-    assert judge.verdict(proto, feeds, [want["y"][:1]], want)[0] == "wrong"
-    assert judge.verdict(proto, feeds, [want["y"].astype("float64")], want)[0] == "wrong"
+    assert model_verdict.verdict(proto, feeds, [far], want) == ("right", "")
+    assert model_verdict.verdict(proto, feeds, [stepped], want)[0] == "by rounding"
+    assert model_verdict.verdict(proto, feeds, [near], want)[0] == "wrong"
+    assert model_verdict.verdict(proto, feeds, [want["y"][:1]], want)[0] == "wrong"
+    assert model_verdict.verdict(proto, feeds, [want["y"].astype("float64")], want)[0] == "wrong"
 
 
 @pytest.mark.skipif(VERSION < COMPLETE, reason="compiles models")
@@ -115,7 +115,9 @@ def test_a_wrong_way_is_seen(models: list[Model], tmp_path: Path, monkeypatch: A
     right = [np.array(a) for a in want.values()]
     for outputs, expected in ((right, "right"), (right[:-1], "wrong")):
         monkeypatch.setitem(WAYS, "tvm", lambda path, m, out=outputs: [out])
-        rows = worker.rows({"file": str(tmp_path / "m.onnx"), "ways": ["tvm", "session"]}, tmp_path)
+        rows = fuzz_worker.rows(
+            {"file": str(tmp_path / "m.onnx"), "ways": ["tvm", "session"]}, tmp_path
+        )
         assert [(row["way"], row["verdict"]) for row in rows] == [("tvm", expected)]
 
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from benchmarks.common.pages import add_page_option
 
-from . import generate
+from . import random_model
 from .fuzz_page import page
 from .fuzzer import BAD, Fuzzer
 from .ways import FIRST, WAYS
@@ -97,9 +97,9 @@ def _one(fuzzer: Fuzzer, options: argparse.Namespace) -> Iterator[dict[str, Any]
     """Yield the rows of one model, and shrink it if asked."""
     ways = options.ways.split(",") if options.ways else list(WAYS)
     model = (
-        generate.saved(options.file)
+        random_model.saved(options.file)
         if options.file
-        else generate.model(options.only, options.nodes)
+        else random_model.model(options.only, options.nodes)
     )
     for row in fuzzer.judged_model(model, ways):
         print(f"{row['way']}: {row['verdict']} {row['why']}", flush=True)

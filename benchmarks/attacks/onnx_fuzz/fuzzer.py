@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 
 from opinfo.byoc.process.line_process import LineProcess, ProcessDied
 
-from .generate import Model
 from .minimise import minimised
+from .random_model import Model
 
 #: CPU seconds of a job.
 SECONDS = 120.0
@@ -23,7 +23,7 @@ BAD = ("wrong", "raised", "died", "timed out", "refused badly")
 
 @dataclass
 class Worker(LineProcess):
-    """A process that takes jobs; see `worker.py`."""
+    """A process that takes jobs; see `fuzz_worker.py`."""
 
     seconds: float = SECONDS
     name: ClassVar[str] = "fuzzer"
@@ -79,7 +79,7 @@ class Fuzzer:
         if self._jobs >= JOBS:
             self.close()
         if self._worker is None:
-            command = (sys.executable, "-m", "benchmarks.onnx_fuzz.worker", str(self.folder))
+            command = (sys.executable, "-m", "benchmarks.onnx_fuzz.fuzz_worker", str(self.folder))
             self._worker = Worker(command=command)
         self._jobs += 1
         try:

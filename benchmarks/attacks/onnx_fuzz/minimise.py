@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
-from .generate import Model, _operands
 from .graphs import runtime
 from .graphs.runtime import Array
+from .random_model import Model, _operands
 
 Fails = Callable[[Model], bool]
 #: What a model's values are: for each binding, arrays by name.

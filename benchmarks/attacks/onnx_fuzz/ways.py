@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from .generate import Model
 from .graphs import runtime
 from .graphs.runtime import Array
+from .random_model import Model
 
 Outputs = list[list[Array]]
 Way = Callable[[Path, Model], Outputs]

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..graphs.graph import Graph
-from . import control, elementwise, indexing, integers, layers, products, reductions, shaping
+from . import (
+    control,
+    elementwise,
+    indexing,
+    integers,
+    neural_layers,
+    reductions,
+    shaping,
+    tensor_products,
+)
 
 #: Tries to add one or more nodes; the graph stays as it was if they are not legal.
 Family = Callable[[Graph], None]
@@ -24,14 +33,14 @@ FAMILIES: dict[Family, int] = {
     integers.bits: 2,
     integers.quantised: 5,
     integers.quantised_product: 3,
-    layers.convolution: 7,
-    layers.transposed: 3,
-    layers.pool: 6,
-    layers.norm: 7,
-    layers.softmax: 4,
-    products.matmul: 6,
-    products.gemm: 4,
-    products.einsum: 2,
+    neural_layers.convolution: 7,
+    neural_layers.transposed: 3,
+    neural_layers.pool: 6,
+    neural_layers.norm: 7,
+    neural_layers.softmax: 4,
+    tensor_products.matmul: 6,
+    tensor_products.gemm: 4,
+    tensor_products.einsum: 2,
     reductions.reduce: 10,
     reductions.choice: 4,
     reductions.topk: 3,

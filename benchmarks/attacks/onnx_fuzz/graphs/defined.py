@@ -70,8 +70,8 @@ def _target(node: Any, arrays: list[Array]) -> np.dtype[Any]:
 
     if node.op_type == "CastLike":
         return np.dtype(arrays[1].dtype)
-    to = next(a.i for a in node.attribute if a.name == "to")
-    return np.dtype(helper.tensor_dtype_to_np_dtype(to))
+    to: np.dtype[Any] = helper.tensor_dtype_to_np_dtype(node.attribute[0].i)
+    return to
 
 
 def _out_of_range(array: Array, to: np.dtype[Any]) -> bool:

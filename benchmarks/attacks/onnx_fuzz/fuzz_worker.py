@@ -1,4 +1,4 @@
-"""The process that generates, compiles and compares: `python -m benchmarks.onnx_fuzz.worker`.
+"""The process that generates, compiles and compares: `python -m benchmarks.onnx_fuzz.fuzz_worker`.
 
 Each input line is JSON, ``{"seed": 5, "ways": ["tvm"]}``, or has a ``"file"`` instead of a seed;
 the answer has a row for each way. The file ``phase`` says what was under way when it died, and
@@ -16,7 +16,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from . import generate, judge
+from . import model_verdict, random_model
 from .graphs import runtime
 from .ways import SYMBOLIC, WAYS, WrongType
 
@@ -47,10 +47,10 @@ def rows(job: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
     phase.write_text("generate")
     if "file" in job:
         path = Path(job["file"])
-        model = generate.saved(path)
+        model = random_model.saved(path)
     else:
         path = folder / "model.onnx"
-        model = generate.model(job["seed"], job.get("nodes", 0))
+        model = random_model.model(job["seed"], job.get("nodes", 0))
         model.save(path)
     try:
         wanted = [runtime.run(model.proto, feed) for feed in model.feeds]
@@ -77,7 +77,7 @@ def _row(
 
 
 def tried(
-    path: Path, model: generate.Model, wanted: list[dict[str, Any]], way: str
+    path: Path, model: random_model.Model, wanted: list[dict[str, Any]], way: str
 ) -> tuple[str, str]:
     """Compile and run in a way; return the verdict and the reason."""
     from opinfo import FrontendError
@@ -95,7 +95,7 @@ def tried(
     worst = "right", ""
     for k, got in enumerate(results):
         binding = k % len(model.feeds)
-        found = judge.verdict(model.proto, model.feeds[binding], got, wanted[binding])
+        found = model_verdict.verdict(model.proto, model.feeds[binding], got, wanted[binding])
         if found[0] == "wrong":
             return found
         worst = found if found[0] != "right" else worst
