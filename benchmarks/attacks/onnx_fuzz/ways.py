@@ -97,6 +97,14 @@ def _bound(model: Model) -> dict[str, Any]:
     return {name: array.shape for name, array in model.feeds[0].items()}
 
 
+@lru_cache(maxsize=1)
+def _compiler() -> Any:
+    """Return the process that compiles kernels, which all sessions share."""
+    from opinfo.jit import Compiler
+
+    return Compiler()
+
+
 def _session(path: Path, model: Model) -> Outputs:
     """A session: generic kernels first, then compiled ones."""
     import opinfo
@@ -104,7 +112,7 @@ def _session(path: Path, model: Model) -> Outputs:
     jit = opinfo.jit.Jit("eager", threshold=1)
     compiled = opinfo.compile(_module(path), [], shapes=opinfo.jit.Config(jit))
     out = []
-    with opinfo.Session(compiled) as session:
+    with opinfo.Session(compiled, compiler=_compiler()) as session:
         for _ in range(2):
             out += [_listed(session(*_inputs(model, feed))) for feed in model.feeds]
             session.settle()
