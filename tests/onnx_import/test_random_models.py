@@ -88,3 +88,11 @@ def test_a_transposed_convolution_with_dilations(sizes: tuple[int, ...]) -> None
     weights = {"w": floats(4, 3, *[2, 3][:rank])}
     proto = model([node], {"x": (("n", 4, *sizes), "float32")}, weights=weights)
     compare(proto, {"x": floats(2, 4, *sizes)}, {"x": floats(1, 4, *sizes, seed=1)})
+
+
+def test_powers_of_constants_are_those_of_inputs() -> None:
+    """The power 0.5 of -inf is inf by IEEE 754, its root is NaN."""
+    x = np.array([-np.inf, -0.0, 4], "float32")
+    weights = {"c": x, "e": np.array(0.5, "float32")}
+    proto = model([helper.make_node("Pow", ["c", "e"], ["y"])], {}, weights=weights)
+    np.testing.assert_array_equal(opinfo.compile(from_model(proto, {}), []).run(), [np.inf, 0, 2])
