@@ -150,6 +150,8 @@ class Graph:
             if not all(self._fits(out[name]) for name in node.output if name):
                 return None
             computed.append(out)
+        if any(len({out[name].ndim for out in computed}) > 1 for name in node.output if name):
+            return None  # as of a Squeeze without axes, whose rank depends on a size
         known = {v.name for v in self.values}
         self.values += {v.name: v for v in operands if v.name not in known}.values()
         self.nodes.append(node)
