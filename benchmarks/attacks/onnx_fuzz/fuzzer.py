@@ -40,13 +40,19 @@ class Fuzzer:
 
     Attributes:
         nodes: About how many nodes a model has; 0 for 5 to 40.
-        folder: Where models are written.
     """
 
     nodes: int = 0
-    folder: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="onnx-fuzz-")))
+    _scratch: tempfile.TemporaryDirectory[str] = field(
+        default_factory=lambda: tempfile.TemporaryDirectory(prefix="onnx-fuzz-")
+    )
     _worker: Worker | None = None
     _jobs: int = 0
+
+    @property
+    def folder(self) -> Path:
+        """Where models are written; it is removed with this object."""
+        return Path(self._scratch.name)
 
     def judged(self, seed: int, ways: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Yield the rows of a seed."""
