@@ -176,6 +176,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         ),
     },
     "attacks": {
+        "onnx_fuzz": Command("an ONNX converter, a backend or the race", "onnx-fuzz.md"),
         "adversary": Command("lifting or a recogniser", "adversary.md"),
         "hostile": Command("a front end or the command line", "hostile.md"),
         "faults": Command("dispatch, compiling or the store", "faults.md"),

@@ -90,6 +90,11 @@ def test_signs_and_roots() -> None:
            (x,))  # fmt: skip
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.bool, torch.int8])
+def test_signs_of_integers(dtype: torch.dtype) -> None:
+    agrees(lambda x: (x.sign(),), (torch.tensor([0, 1, 1, 0, 3]).to(dtype),))
+
+
 def test_masks_write_without_a_size_that_depends_on_data() -> None:
     def written(x: Any, mask: Any, row: Any) -> Any:
         zeros, more, twice, rows = x.clone(), x.clone(), x.clone(), x.clone()

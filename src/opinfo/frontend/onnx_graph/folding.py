@@ -45,6 +45,8 @@ def folded(
         return None
     if any(x.dtype.kind not in "biuf" for x in present):
         return None
+    if proto.op_type == "Pow" and _takes_roots(*present):
+        return None
     results = _evaluated(proto, inputs, opset)
     if results is None or any(not isinstance(x, (np.ndarray, np.generic)) for x in results):
         return None
@@ -52,6 +54,11 @@ def folded(
     if sum(x.nbytes for x in arrays) > limit:
         return None
     return None if any(x.dtype.kind not in "biuf" for x in arrays) else arrays
+
+
+def _takes_roots(base: np.ndarray[Any, Any], exponent: np.ndarray[Any, Any]) -> bool:
+    """Return whether numpy's powers are roots where they differ: of -0 and -inf, by 0.5."""
+    return base.dtype.kind == "f" and bool(np.signbit(base).any() and (exponent == 0.5).any())
 
 
 def _grows(op: str, inputs: Sequence[np.ndarray[Any, Any]], limit: int) -> bool:

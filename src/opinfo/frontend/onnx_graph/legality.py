@@ -60,6 +60,8 @@ def contradicts_types(
 ) -> bool:
     """Return whether a result of a node has another dtype or shape than ONNX infers.
 
+    Where ONNX infers no dtype, nothing confirms the result, so it counts as contradicted.
+
     Args:
         proto: The `onnx.NodeProto`.
         inputs: The value of each input, None if it is absent.
@@ -72,11 +74,13 @@ def contradicts_types(
     try:
         types = _inferred(proto, {k: v for k, v in named.items() if k}, opset)
     except Exception:  # onnx raises various types where it infers nothing
-        return False
+        return True
     for name, result in zip(proto.output, results, strict=False):
+        if not name:
+            continue
         kind = types[name].tensor_type if name in types else None
         if kind is None or not kind.elem_type:
-            continue
+            return True
         if helper.tensor_dtype_to_np_dtype(kind.elem_type) != result.dtype:
             return True
         dims = [d.dim_value if d.HasField("dim_value") else None for d in kind.shape.dim]

@@ -163,13 +163,25 @@ def conv_transpose(node: OnnxNode) -> Any:
     crop = [min(p, 0) for p in (*before, *after)]
     if any(crop):
         node.refuse("negative padding of a transposed convolution")
-    if any(d != 1 for d in dilations):
-        node.refuse("a transposed convolution with dilations has no lowering")
+    weights = node.tensor(1) if all(d == 1 for d in dilations) else _spread(node, dilations)
     result = node.emit(
-        op(data, node.tensor(1), strides, [*before, *after], extra, dilations,
+        op(data, weights, strides, [*before, *after], extra, [1] * rank,
            node.attr("group", 1), layout, kernel_layout, out_dtype=accumulated(data))
     )  # fmt: skip
     return biased(node, result, 2)
+
+
+def _spread(node: OnnxNode, dilations: Sequence[int]) -> Any:
+    """Return constant weights with zeros in the gaps of dilations, which TVM's kernels ignore."""
+    value = node.value(1)
+    if not value.is_constant or value.elements is None:
+        node.refuse("a transposed convolution with dilations of weights that are not constant")
+    kernel = value.elements.shape[2:]
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    wide = np.zeros((*value.elements.shape[:2], *reach), value.elements.dtype)
+    steps = tuple(slice(None, None, d) for d in dilations)
+    wide[(slice(None), slice(None), *steps)] = value.elements
+    return relax.const(wide, node.dtype(1))
 
 
 def _transposed(rank: int) -> tuple[Any, str, str]:
@@ -220,9 +232,9 @@ def _transposed_pads(
     rank = len(spatial)
     mode = node.text("auto_pad", "NOTSET")
     pads = list(node.attr("pads") or [0] * (2 * rank))
-    if mode == "VALID":
-        return [0] * rank, [0] * rank
     shape = node.attr("output_shape")
+    if mode == "VALID" and shape is None:
+        return [0] * rank, [0] * rank
     if mode in ("NOTSET", "") and shape is None:
         return pads[:rank], pads[rank:]
     before, after = [], []

@@ -13,7 +13,7 @@ from ...analysis.support.tvm_compat import GenericConst
 from ..onnx_graph.attributes import dtype_name
 from ..onnx_graph.converter_table import converts
 from ..onnx_graph.onnx_node import OnnxNode, dims_of
-from ..onnx_graph.tvm_converters import broadcast
+from ..onnx_graph.tvm_converters import broadcast, convert
 from ..onnx_graph.values import TensorValue
 
 
@@ -82,6 +82,24 @@ def celu(node: OnnxNode) -> Any:
     inner = relax.op.subtract(relax.op.exp(relax.op.divide(data, alpha)), relax.const(1.0, dtype))
     low = relax.op.minimum(zero, relax.op.multiply(alpha, inner))
     return relax.op.add(relax.op.maximum(zero, data), low)
+
+
+@converts("Equal")
+def equal(node: OnnxNode) -> Any:
+    """Compare elements; TVM's code of an equality of bools does not compile."""
+    if node.dtype(0) != "bool":
+        return convert(node)
+    first, second = broadcast(node, [node.tensor(0), node.tensor(1)])
+    return relax.op.logical_not(node.emit(relax.op.logical_xor(first, second)))
+
+
+@converts("Sign")
+def sign(node: OnnxNode) -> Any:
+    """Return -1, 0 or 1; TVM's lowering has no sign of unsigned integers."""
+    data, dtype = node.tensor(0), node.dtype(0)
+    if np.dtype(dtype).kind == "u":
+        return relax.op.minimum(data, relax.const(np.array(1, dtype), dtype))
+    return relax.op.sign(data)
 
 
 @converts("IsInf")

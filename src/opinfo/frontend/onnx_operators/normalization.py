@@ -30,13 +30,19 @@ def layer_normalization(node: OnnxNode) -> list[Any]:
     bias = node.cast_shape(node.tensor(2), sizes) if node.has(2) else relax.op.zeros(sizes, dtype)
     data = node.cast_shape(node.tensor(0), [*node.shape(0)[:axis], *sizes])
     epsilon = float(node.attr("epsilon", 1e-5))
-    result = node.emit(relax.op.nn.layer_norm(data, scale, bias, axes, epsilon))
-    if not node.wants(1) and not node.wants(2):
-        return [result, None, None]
+    if dtype != "float64":
+        result = node.emit(relax.op.nn.layer_norm(data, scale, bias, axes, epsilon))
+        if not node.wants(1) and not node.wants(2):
+            return [result, None, None]
     mean = node.emit(relax.op.mean(data, axes, keepdims=True))
     variance = _variance(node, data, mean, axes)
-    deviation = relax.op.rsqrt(node.emit(relax.op.add(variance, relax.const(epsilon, dtype))))
-    return [result, mean, node.emit(deviation)]
+    inverse = relax.op.rsqrt(node.emit(relax.op.add(variance, relax.const(epsilon, dtype))))
+    deviation = node.emit(inverse)
+    if dtype == "float64":  # TVM's kernel takes other floats
+        normal = relax.op.multiply(node.emit(relax.op.subtract(data, mean)), deviation)
+        scaled = relax.op.multiply(node.emit(normal), scale)
+        result = node.emit(relax.op.add(node.emit(scaled), bias))
+    return [result, mean, deviation]
 
 
 @converts("RMSNormalization")

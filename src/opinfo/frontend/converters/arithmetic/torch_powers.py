@@ -51,6 +51,18 @@ def signbit(importer: Any, x: Any) -> Any:
     return importer.block_builder.emit_te(compute, x)
 
 
+def _sign(importer: Any, node: Any) -> Any:
+    """Convert a sign; TVM's lowering has none of unsigned integers, where it is 0 or 1."""
+    x = arguments(importer, node)["self"]
+    dtype = str(x.ty.dtype)
+    if dtype == "bool":
+        return x
+    unsigned = dtype.startswith("u")
+    return importer.block_builder.emit(
+        op.minimum(x, relax.const(1, dtype)) if unsigned else op.sign(x)
+    )
+
+
 def _copysign(importer: Any, node: Any) -> Any:
     args = arguments(importer, node)
     emit, dtype = importer.block_builder.emit, importer.computed(node)
@@ -81,6 +93,6 @@ def _hypot(importer: Any, node: Any) -> Any:
 
 CONVERTERS: Mapping[str, Converter] = {
     **{f"pow.{kind}": _power for kind in ("Tensor_Tensor", "Tensor_Scalar", "Scalar")},
-    "signbit.default": _signbit, "hypot.default": _hypot,
+    "sign.default": _sign, "signbit.default": _signbit, "hypot.default": _hypot,
     "copysign.Tensor": _copysign, "copysign.Scalar": _copysign,
 }  # fmt: skip

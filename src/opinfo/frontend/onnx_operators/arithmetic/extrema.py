@@ -95,7 +95,7 @@ def place_of_extremum(node: OnnxNode) -> Any:
     """
     places, axis = node.emit(convert(node)), node.axis(0, node.rank(0))
     if np.dtype(node.dtype(0)).kind != "f":
-        return places
+        return _place_of_integers(node, places, axis)
     limit = relax.const(float("-inf" if node.op == "ArgMax" else "inf"), node.dtype(0))
     above = relax.op.not_equal(node.tensor(0), limit)
     finite = node.emit(relax.op.astype(node.emit(above), "int32"))
@@ -108,6 +108,15 @@ def place_of_extremum(node: OnnxNode) -> Any:
         node.emit(relax.op.less(places, extent)),  # counted from the end, no place is the extent
     )
     return relax.op.where(node.emit(inside), places, others)
+
+
+def _place_of_integers(node: OnnxNode, places: Any, axis: int) -> Any:
+    """Return places where none is of elements that all are the least, or the largest, number."""
+    if not node.attr("select_last_index", 0):
+        return relax.op.maximum(places, relax.const(0, "int64"))
+    last = node.arithmetic.subtract(node.shape(0)[axis], 1)
+    extent = node.emit(relax.op.reshape(node.shape_tensor([last]), ()))
+    return relax.op.minimum(places, extent)
 
 
 def largest_of_floats(node: OnnxNode, data: Any, axes: Sequence[int]) -> Any:

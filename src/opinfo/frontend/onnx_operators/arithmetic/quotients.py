@@ -19,12 +19,23 @@ from ...onnx_graph.tvm_converters import broadcast, convert
 @converts("Div")
 def quotient(node: OnnxNode) -> Any:
     """Return quotients; those of integers are rounded towards 0."""
-    if "float" in node.dtype(0) or not _may_fail(node):
+    if "float" in node.dtype(0):
+        return _of_floats(node)
+    if not _may_fail(node):
         return convert(node)
     data, by = broadcast(node, [node.tensor(0), node.tensor(1)])
     fails, one = _fails(node, by), _number(node, 1)
     whole = node.emit(relax.op.divide(data, node.emit(relax.op.where(fails, one, by))))
     return relax.op.multiply(whole, node.emit(relax.op.where(fails, by, one)))
+
+
+def _of_floats(node: OnnxNode) -> Any:
+    """Return quotients of floats; LegalizeOps fails on one by the number 0."""
+    by = node.value(1).elements if node.value(1).is_constant else None
+    if by is None or by.size != 1 or by.any():
+        return convert(node)
+    infinite = np.copysign(np.asarray(np.inf, by.dtype), by)
+    return relax.op.multiply(node.tensor(0), relax.const(infinite, node.dtype(0)))
 
 
 @converts("Mod")

@@ -1,0 +1,1 @@
+"""Random ONNX models, compiled in every way and compared with ONNX Runtime."""

@@ -1,0 +1,1 @@
+"""Graphs that grow by nodes that ONNX Runtime executes."""
