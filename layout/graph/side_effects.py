@@ -52,6 +52,20 @@ class SideEffects:
             return Effect.NONE
         return self._of_callee(value.op) if isinstance(value.op, GlobalVar) else _of_call(value)
 
+    def eras(self, func: Any) -> NodeDict[int]:
+        """Return for each variable of the outer blocks how many calls before it may have written.
+
+        Equal numbers say that nothing was written in between. A `DataflowBlock` may contain calls
+        that are declared pure and still write, such as ``call_tir_inplace``.
+        """
+        eras, count = NodeDict[int](), 0
+        for block in func.body.blocks:
+            for binding in block.bindings:
+                eras[binding.var] = count
+                value = getattr(binding, "value", None)
+                count += isinstance(value, relax.If) or self.of(value) > Effect.NONE
+        return eras
+
     def _of_callee(self, gvar: Any) -> Effect:
         """The effect of a function and of those that it calls, perhaps each other."""
         effect, todo, seen = Effect.NONE, [gvar], NodeDict[bool]()
