@@ -153,7 +153,9 @@ Part = Kernel | Plain
 
 def parts(program: LoopProgram) -> list[Part]:
     """Return the kernels of a program, in topological order."""
-    steps, definitions = inline_blocks(program)
+    # what keeps its loops keeps its reads
+    kept = [b for s in program.steps if _why_plain(s) for b, _ in s.reads.items()]
+    steps, definitions = inline_blocks(program, kept)
     anchors = _epilogues(steps, program.inner, definitions)
     fused = {id(r) for r in anchors.values()}
     out: list[Part] = []
@@ -280,25 +282,37 @@ def _coupled(updates: Sequence[Update]) -> bool:
 
 def _part(step: LoopStep, definitions: NodeDict[BlockDefinition]) -> Part:
     """Convert a step to a kernel."""
-    if not step.updates:
-        return Plain(step, "its body does more than update elements")
-    if _coupled(step.updates):
-        return Plain(step, "its results depend on one another")
+    reason = _why_plain(step)
+    if reason:
+        return Plain(step, reason)
     if not step.reduced:
         return _spatial(step, definitions)
-    by_buffer = {u.buffer.__chandle__(): u for u in step.updates}
-    if any(u.init is None for u in step.updates):
-        return Plain(step, "a reduction has no initial value")
-    used = [v for u in step.updates for e in (*u.indices, u.init) for v in variables(e)]
-    if any(v.same_as(axis.var) for v in used for axis in step.reduced):
-        return Plain(step, "a reduction stores at an index with a reduced axis")
-    if any(not _at_store(e, by_buffer) for u in step.updates for e in loads(u.value)):
-        return Plain(step, "a reduction reads other elements of its result")
     accumulators, before = _reduction(step, definitions)
     results = tuple(KernelOutput(u.buffer, u.indices, a.var)
                     for u, a in zip(step.updates, accumulators, strict=True))  # fmt: skip
     return Kernel(step.spatial, step.reduced, accumulators, before, (), results,
                   step.stage.block.name_hint)  # fmt: skip
+
+
+def _why_plain(step: LoopStep) -> str:
+    """Return why a step keeps its loops; empty if it is a kernel."""
+    if not step.updates:
+        return "its body does more than update elements of its own"
+    if _coupled(step.updates):
+        return "its results depend on one another"
+    if not step.reduced:
+        read = [e.source for u in step.updates for e in loads(u.value)]
+        same = any(source.same_as(b) for b in step.writes for source in read)
+        return "it reads what it writes" if same else ""
+    by_buffer = {u.buffer.__chandle__(): u for u in step.updates}
+    if any(u.init is None for u in step.updates):
+        return "a reduction has no initial value"
+    used = [v for u in step.updates for e in (*u.indices, u.init) for v in variables(e)]
+    if any(v.same_as(axis.var) for v in used for axis in step.reduced):
+        return "a reduction stores at an index with a reduced axis"
+    if any(not _at_store(e, by_buffer) for u in step.updates for e in loads(u.value)):
+        return "a reduction reads other elements of its result"
+    return ""
 
 
 def _at_store(expr: Any, by_buffer: dict[int, Update]) -> bool:
@@ -307,8 +321,6 @@ def _at_store(expr: Any, by_buffer: dict[int, Update]) -> bool:
 
 
 def _spatial(step: LoopStep, definitions: NodeDict[BlockDefinition]) -> Part:
-    if any(e.source.same_as(b) for b in step.writes for u in step.updates for e in loads(u.value)):
-        return Plain(step, "it reads what it writes")
     expand = Expander(definitions)
     results = tuple(KernelOutput(u.buffer, u.indices, expand(u.value)) for u in step.updates)
     kernel = Kernel(step.axes, (), (), (), tuple(expand.lets), results, step.stage.block.name_hint)

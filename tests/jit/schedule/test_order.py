@@ -71,3 +71,28 @@ def test_the_result_is_that_of_the_loops(case: str) -> None:
     arrays = [x, np.full(shape, 7, "float32")]
     (expected,), (got,) = (run(built(f), arrays) for f in (func, found.func))
     np.testing.assert_allclose(got, expected, rtol=1e-6)
+
+
+def test_what_keeps_its_loops_reads_no_block_that_is_inlined() -> None:
+    """The first block would be inlined into the others; that it was not stored did not build."""
+    text = (
+        HEADER.format(shape="(9,)")
+        + SUMS
+        + """    u = T.sblock_alloc_buffer((4, 6), "float32")
+    for i, j in T.grid(4, 6):
+        with T.sblock("u"):
+            v, w = T.axis.remap("SS", [i, j])
+            u[v, w] = x[v, w] + T.float32(1)
+    for j, i in T.grid(6, 4):
+        with T.sblock("out"):
+            v, w = T.axis.remap("SS", [i, j])
+            out[v + w] = t[v, w] + u[v, w]
+"""
+    )
+    func = tvm.script.from_source(text)
+    found = schedule(func, TARGET)
+    assert isinstance(found, Scheduled), found
+    x = np.random.default_rng(0).integers(-2, 3, (4, 6)).astype("float32")
+    arrays = [x, np.full((9,), 7, "float32")]
+    (expected,), (got,) = (run(built(f), arrays) for f in (func, found.func))
+    np.testing.assert_array_equal(got, expected)
