@@ -15,8 +15,8 @@ from benchmarks.attacks.adversary import judge, oracle
 from benchmarks.attacks.adversary.__main__ import Several
 from benchmarks.attacks.adversary.adversary_page import page, percentile
 from benchmarks.attacks.adversary.generate import FAMILIES, program
+from benchmarks.attacks.adversary.new_forms import NewForm, differs
 from benchmarks.attacks.adversary.program import Program, symbolic
-from benchmarks.attacks.adversary.rewrites import NewForm, differs
 from opinfo.analysis import OpInfo, op_info, recogniser, recogniser_scope
 
 SEEDS = range(40_000, 40_012)

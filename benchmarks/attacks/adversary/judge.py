@@ -26,9 +26,9 @@ from opinfo.analysis.answer.fault import FAULT
 
 from . import oracle
 from .generate import program
+from .new_forms import REWRITES, NewForm, differs
 from .oracle import Claim, NotComposed
 from .program import Program
-from .rewrites import REWRITES, NewForm, differs
 
 
 @dataclass

@@ -101,8 +101,8 @@ class _Block:
             block += ["    with T.init():", f"        {init}"]
         lines = [*block, f"    {statement}"]
         for k in reversed(loops):
-            extent = self.writer.sizes[self.axes[k][0]]
-            lines = [f"for l{k} in range({extent}):", *(f"    {line}" for line in lines)]
+            size = self.writer.sizes[self.axes[k][0]]
+            lines = [f"for l{k} in range({size}):", *(f"    {line}" for line in lines)]
         return lines
 
     def statements(self) -> tuple[str, str]:
@@ -111,7 +111,7 @@ class _Block:
         index = [f"v{k}" for k in range(len(self.shape))]
         if self.kind == "before":
             k = rng.randrange(len(index))
-            before = ", ".join(f"T.max(v{k} - 1, 0)" if d == k else v for d, v in enumerate(index))
+            before = ", ".join(f"T.max({v} - 1, 0)" if d == k else v for d, v in enumerate(index))
             target = f"{self.name}[{', '.join(index)}]"
             earlier = f"{self.name}[{before}] + {self.leaf()}"
             return "", f"{target} = T.if_then_else(v{k} > 0, {earlier}, {self.leaf()})"

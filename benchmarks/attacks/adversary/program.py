@@ -53,8 +53,8 @@ def symbolic(
     lines = [f"{v} = T.int64()" for v in sizes]
     for name, extents in params.items():
         dtype = dtypes.get(name, "float32")
-        shape = "".join(f"{e}, " for e in extents)
-        lines.append(f"{name} = T.match_buffer(p_{name}, ({shape}), {dtype!r})")
+        dims = "".join(f"{e}, " for e in extents)
+        lines.append(f"{name} = T.match_buffer(p_{name}, ({dims}), {dtype!r})")
     types = [*(f"{k}: T.int64" for k in numbers), *(f"p_{name}: T.handle" for name in params)]
     text = f"def main({', '.join(types)}):\n" + "".join(f"    {s}\n" for s in (*lines, *body))
     return Program(family, HEADER + text, len(operands), sizes=(*sizes, *numbers))

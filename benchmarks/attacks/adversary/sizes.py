@@ -130,8 +130,7 @@ def products(rng: random.Random) -> Program:
 
 def scalars(rng: random.Random) -> Program:
     """Sizes that are parameters of their own, as offsets, lengths and values."""
-    value, operands, shape = rng.choice(
-        (
+    choices: tuple[tuple[str, dict[str, Shape], Shape], ...] = (
             ("x[i0 + k]", {"x": ("n + k",)}, ("n",)),
             ("x[i0]", {"x": ("n + k",)}, ("n",)),
             ("x[i0 % k]", {"x": ("k",)}, ("n * k",)),
@@ -146,8 +145,8 @@ def scalars(rng: random.Random) -> Program:
              ("n", "m")),
             ("T.if_then_else(i1 - i0 < k, x[i0, i1], T.float32(0))", {"x": ("n", "m")},
              ("n", "m")),
-        )
     )  # fmt: skip
+    value, operands, shape = rng.choice(choices)
     return _program(rng, "sizes: scalars", shape, operands, value, ("k",))
 
 

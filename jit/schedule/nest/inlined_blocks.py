@@ -24,13 +24,13 @@ from .program import LoopProgram
 
 
 def inline_blocks(
-    program: LoopProgram, kept: Sequence[Any] = ()
+    program: LoopProgram, stored: Sequence[Any] = ()
 ) -> tuple[list[LoopStep], NodeDict[BlockDefinition]]:
-    """Return the remaining steps, and the definitions of the inlined buffers; none is in `kept`."""
+    """Return the remaining steps, and the definitions of inlined buffers, none of them `stored`."""
     stages = [s.stage for s in program.steps]
     inner = NodeDict[None]()
     for buffer, _ in program.inner.items():
-        if not any(buffer.same_as(b) for b in kept):
+        if not any(buffer.same_as(b) for b in stored):
             inner[buffer] = None
     remaining, definitions = resolve(stages, inlinable(stages, inner, _profitable))
     kept = {id(s) for s in remaining}

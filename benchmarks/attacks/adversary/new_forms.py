@@ -86,7 +86,7 @@ def differs(program: Program, func: Any, form: NewForm, run: Any, new: Any, seed
 
 
 def _fault(expected: Array, stored: Array, layout: Layout) -> str:
-    places = layout.forward(np.indices(expected.shape), expected.shape) if expected.ndim else ()
+    places = layout.forward([*np.indices(expected.shape)], expected.shape) if expected.ndim else ()
     index = tuple(np.broadcast_arrays(*places)) if places else ()
     got, close = stored[index], CLOSE.get(str(expected.dtype), 0.0)
     a, b = expected.astype("float64"), got.astype("float64")
