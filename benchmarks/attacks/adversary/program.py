@@ -50,7 +50,7 @@ def symbolic(
     params = {**operands, "out": shape}
     words = set(re.findall(r"[a-z]+", " ".join(e for extents in params.values() for e in extents)))
     sizes = tuple(v for v in ("n", "m") if v in words)
-    lines = [f"{v} = T.int64()" for v in sizes]
+    lines = ['T.func_attr({"tirx.noalias": True})', *(f"{v} = T.int64()" for v in sizes)]
     for name, extents in params.items():
         dtype = dtypes.get(name, "float32")
         dims = "".join(f"{e}, " for e in extents)

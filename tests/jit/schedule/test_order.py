@@ -96,3 +96,26 @@ def test_what_keeps_its_loops_reads_no_block_that_is_inlined() -> None:
     arrays = [x, np.full((9,), 7, "float32")]
     (expected,), (got,) = (run(built(f), arrays) for f in (func, found.func))
     np.testing.assert_array_equal(got, expected)
+
+
+def test_a_range_that_depends_on_another_axis_is_not_split_off() -> None:
+    """Below a diagonal, the rows of an element begin where its column says."""
+    source = """# from tvm.script import tirx as T
+@T.prim_func(private=True, s_tir=True)
+def main(p_x: T.handle, p_y: T.handle):
+    T.func_attr({"tirx.noalias": True})
+    n = T.int64()
+    m = T.int64()
+    x = T.match_buffer(p_x, (n, m), "float32")
+    y = T.match_buffer(p_y, (n, m), "float32")
+    for i, j in T.grid(n, m):
+        with T.sblock("y"):
+            v, w = T.axis.remap("SS", [i, j])
+            y[v, w] = T.if_then_else(w <= v + 2, x[v, w], T.float32(0))
+"""
+    func = tvm.script.from_source(source)
+    found = schedule(func, TARGET)
+    assert isinstance(found, Scheduled), found
+    x = np.arange(1, 46, dtype="float32").reshape(3, 15)
+    (got,) = run(built(found.func), [x, np.full((3, 15), 7, "float32")])
+    np.testing.assert_array_equal(got, np.tril(x, 2))
