@@ -47,7 +47,7 @@ class Stage:
     ``axes`` are the variables of the block's iterators; those in ``reduced`` are reductions. An
     iterator of extent 1 occurs in no index. ``order`` has, for each loop from the outermost, the
     iterator that the loop is a digit of, and the digit's place value. ``reads`` omits elements that
-    the block itself stores.
+    the block itself stores. ``loops`` are the loops, from the outermost.
     """
 
     realize: Any
@@ -56,6 +56,7 @@ class Stage:
     reduced: frozenset[Var]
     writes: tuple[BlockAccess, ...]
     reads: tuple[BlockAccess, ...]
+    loops: tuple[Any, ...] = ()
 
     @property
     def block(self) -> Any:
@@ -162,7 +163,7 @@ class _Accesses:
             check_call(expr)
         others = tuple(a for key, a in reads.items() if key not in writes)
         reduced = frozenset(v for v in axes if v.kind == "reduce")
-        return Stage(realize, axes, order, reduced, tuple(writes.values()), others)
+        return Stage(realize, axes, order, reduced, tuple(writes.values()), others, loops)
 
     def axes(
         self, loops: Sequence[Any], realize: Any, env: BlockEnv, reader: ExpressionReader

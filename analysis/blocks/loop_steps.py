@@ -3,20 +3,24 @@
     for i, k:  acc[i] = acc[i] + x[i, k]      axes (i, k), one update of ``acc`` from 0
     for i:     out[i] = acc[i] / 7            axes (i), one update
 
-Variables bound in a block are substituted.
+Variables bound in a block are substituted. Spatial axes may run in any order: no two of their
+iterations update the same element. Reduced axes are in the order of their loops.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import tvm_ffi
 from tvm import tirx
 
+from ..lifting.effects.effects import Write
 from ..lifting.tir.node import NodeDict, items, substitute
-from .blocks import Stage
-from .tir import Values, integer, loads, loop, seq, static, values
+from ..terms.term import ONE, TRUE, Var
+from .blocks import BlockAccess, Stage
+from .tir import Values, integer, loads, loop, seq, static
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ class Update:
 
 @dataclass(frozen=True)
 class LoopStep:
-    """A loop nest; ``updates`` is empty if its body does more than update elements."""
+    """A loop nest; ``updates`` is empty if its body does more than update elements of its own."""
 
     axes: tuple[Axis, ...]
     updates: tuple[Update, ...]
@@ -74,30 +78,53 @@ class LoopStep:
 
     def plain(self) -> Any:
         """Return the original loop nest without blocks."""
-        block = self.stage.block
-        reduced = [a for a in self.axes if a.reduced]
+        block, at = self.stage.block, Values()
+        pairs = list(
+            zip(items(block.iter_vars), items(self.stage.realize.iter_values), strict=True)
+        )
 
-        def nest(axes: tuple[Axis, ...], at: Values) -> Any:
-            if axes:
-                first = axes[0]
-                return loop(first.var.name, first.extent, first.var,
-                            lambda v: nest(axes[1:], _with(at, first.var, v)))  # fmt: skip
+        def nest(loops: Sequence[Any]) -> Any:
+            if loops:
+                first, *others = loops
+
+                def body(var: Any) -> Any:
+                    at[first.loop_var] = var
+                    return nest(others)
+
+                return loop(first.loop_var.name, first.extent, first.loop_var, body)
+            for iterator, value in pairs:
+                at[iterator.var] = substitute(value, at)
             body = substitute(block.body, at)
             if block.init is None:
                 return body
-            start = _all([tirx.EQ(at[a.var], integer(0, a.var)) for a in reduced])
+            reduced = [iterator.var for iterator, _ in pairs if int(iterator.iter_type) == 2]
+            start = _all([tirx.EQ(at[var], integer(0, var)) for var in reduced])
             init = substitute(block.init, at)
             return seq([init if start is None else tirx.IfThenElse(start, init, None), body])
 
-        return nest(self.axes, Values())
+        return nest(self.stage.loops)
 
 
 def loop_step(stage: Stage) -> LoopStep:
     """Return the loop nest of a block."""
-    axes = tuple(
-        Axis(iv.var, iv.dom.extent, int(iv.iter_type) == 2) for iv in items(stage.block.iter_vars)
-    )
-    return LoopStep(axes, _updates(stage.block), stage)
+    iterators = dict(zip(stage.axes, items(stage.block.iter_vars), strict=True))
+    looped = [v for v in dict.fromkeys(v for v, _ in stage.order) if v.kind == "reduce"]
+    ordered = [v for v in stage.axes if v not in looped] + looped
+    axes = (Axis(iterators[v].var, iterators[v].dom.extent, v.kind == "reduce") for v in ordered)
+    return LoopStep(tuple(axes), _updates(stage.block) if _apart(stage) else (), stage)
+
+
+def _apart(stage: Stage) -> bool:
+    """Whether no two spatial iterations store to the same element."""
+    spatial = tuple(v for v in stage.axes if v.kind != "reduce" and v.extent is not ONE)
+    return all(_determines(access, spatial) for access in stage.writes)
+
+
+def _determines(access: BlockAccess, spatial: tuple[Var, ...]) -> bool:
+    """Whether the element that is stored determines the spatial iteration."""
+    index = tuple(p for p in access.indices if p is not None)
+    whole = len(index) == len(access.indices)
+    return whole and set(Write(spatial, TRUE, index, TRUE).inverse) == set(spatial)
 
 
 def _updates(block: Any) -> tuple[Update, ...]:
@@ -137,10 +164,6 @@ def _same(a: tuple[Any, ...], b: list[Any]) -> bool:
     return len(a) == len(b) and all(
         tvm_ffi.structural_equal(x, y) for x, y in zip(a, b, strict=True)
     )
-
-
-def _with(at: Values, var: Any, value: Any) -> Values:
-    return values(*at.items(), (var, value))
 
 
 def _all(conditions: list[Any]) -> Any:

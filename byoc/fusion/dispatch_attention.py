@@ -27,6 +27,7 @@ from ...analysis.composites.products import TRANSPOSED_MATMUL
 from ...analysis.lifting.tir.node import NodeDict
 from ...analysis.proposal.call_op import NotBuilt
 from ...analysis.proposal.legalise import is_call_tir
+from ...layout.graph.side_effects import SideEffects
 from ...layout.graph.unused import without_unused
 from ..prepare.raise_ops import same_type
 from .fused_group import FusedGroup, fused, operator_call
@@ -93,9 +94,10 @@ class _Known:
 
 def _attentions(mod: Any, func: Any, chains: _Known) -> Iterator[tuple[Any, Any]]:
     """The variables that are attention, with the calls to bind them to."""
+    eras = SideEffects(mod).eras(func)
     for block in func.body.blocks:
         if not isinstance(block, relax.DataflowBlock):
-            continue  # outside of one, something may be written in between
+            continue
         reader = _Reader(block, _uses(func), chains)
         taken: set[int] = set()
         for k, binding in enumerate(block.bindings):
@@ -103,7 +105,8 @@ def _attentions(mod: Any, func: Any, chains: _Known) -> Iterator[tuple[Any, Any]
                 continue
             for group in reader.groups(k):
                 own = set(group) & reader.own
-                call = None if taken & own else _certified(mod, block, group)
+                at_once = len({eras[block.bindings[n].var] for n in group}) == 1
+                call = None if taken & own or not at_once else _certified(mod, block, group)
                 if call is not None:
                     taken |= own
                     yield block.bindings[group[-1]].var, call

@@ -25,6 +25,7 @@ from ...analysis.composites.grouped import DEQUANTIZE
 from ...analysis.composites.products import TRANSPOSED_MATMUL
 from ...analysis.lifting.tir.node import NodeDict
 from ...analysis.proposal.legalise import is_call_tir
+from ...layout.graph.side_effects import SideEffects
 from ...layout.graph.unused import without_unused
 
 MOVES = frozenset({"relax.permute_dims", "relax.reshape"})
@@ -71,21 +72,25 @@ Sizes = tuple[int, int, bool, bool]
 
 def _uses(mod: Any, chains: _Known) -> Iterator[tuple[Pair, Sizes, Use]]:
     """The pairs of calls in a module that may be fused."""
-    for _, func in mod.functions_items():
-        if not isinstance(func, relax.Function):
-            continue
+    found: dict[tuple[Pair, Sizes], Use] = {}
+    effects = SideEffects(mod)
+    apart = set[Pair]()  # something may be written between two such calls
+    for func in (f for _, f in mod.functions_items() if isinstance(f, relax.Function)):
+        eras = effects.eras(func)
         bindings = [b for block in func.body.blocks for b in block.bindings]
         values = {b.var: b.value for b in bindings if is_call_tir(getattr(b, "value", None))}
         once = _read_once(func)
-        for second in values.values():
+        for var, second in values.items():
             for place, arg in enumerate(second.args[1].fields):
-                first = values.get(arg) if arg in once else None
+                first = values.get(arg)
                 if first is None:
                     continue
-                use = _use(mod, first, second, place, chains)
-                if use is not None:
-                    pair = (first.args[0].name_hint, second.args[0].name_hint, place)
-                    yield pair, _sizes(first, second), use
+                pair = (first.args[0].name_hint, second.args[0].name_hint, place)
+                if eras[arg] != eras[var]:
+                    apart.add(pair)
+                elif arg in once and (use := _use(mod, first, second, place, chains)) is not None:
+                    found[pair, _sizes(first, second)] = use
+    yield from ((pair, sizes, use) for (pair, sizes), use in found.items() if pair not in apart)
 
 
 def _read_once(func: Any) -> set[Any]:

@@ -46,7 +46,7 @@ def fuse_transpose_matmul(mod: Any, fits: Callable[[Any], bool] | None = None) -
     fuser, effects = _Fuser(mod, fits), SideEffects(mod)
     for gvar, func in mod.functions_items():
         if isinstance(func, relax.Function):
-            fuser.writes = bool(effects.of_function(func))
+            fuser.eras = effects.eras(func) if effects.of_function(func) else None
             new = relax.analysis.remove_all_unused(fuser.visit_expr(func))
             fuser.builder_.update_func(gvar, new)
     if not fuser.count:
@@ -59,16 +59,26 @@ class _Fuser(relax.PyExprMutator):  # type: ignore[misc]
     """Rewrites the calls of products.
 
     Attributes:
-        writes: Whether the function writes into values, so that a later read may differ.
+        eras: How many calls before each variable may have written into values, so that a later
+            read may differ; None if no call does.
+        era: That of the binding that is visited; None inside of a branch.
         count: The number of calls that were rewritten.
     """
 
     def __init__(self, mod: Any, fits: Callable[[Any], bool] | None) -> None:
         super().__init__(mod)
         self.fits = fits
-        self.mod, self.writes, self.count = mod, False, 0
+        self.mod, self.count = mod, 0
+        self.eras: NodeDict[int] | None = None
+        self.era: int | None = None
         self.chains, self.rewriter = Chains(), Rewriter()
         self.known: NodeDict[Chain | Refusal] = NodeDict()
+
+    def visit_var_binding_(self, binding: Any) -> None:
+        before = self.era
+        self.era = None if self.eras is None else self.eras.get(binding.var)
+        super().visit_var_binding_(binding)
+        self.era = before
 
     def visit_call_(self, call: Any) -> Any:
         call = super().visit_call_(call)
@@ -91,8 +101,7 @@ class _Fuser(relax.PyExprMutator):  # type: ignore[misc]
         if not is_call_tir(bound) or len(bound.args[1].fields) != 1:
             return None
         source = bound.args[1].fields[0]
-        local = isinstance(value, relax.DataflowVar)  # nothing is written in its block
-        if (self.writes and not local) or may_leave_block(source, value):
+        if self.may_differ(value) or may_leave_block(source, value):
             return None
         chain = self.chain(bound.args[0])
         if chain is None or chain.names != ("relax.permute_dims",):
@@ -101,6 +110,10 @@ class _Fuser(relax.PyExprMutator):  # type: ignore[misc]
         axes = chain.steps[0].attrs["axes"]
         order = list(range(rank))[::-1] if axes is None else [int(a) % rank for a in axes]
         return source if order == _swapped(rank) else None
+
+    def may_differ(self, value: Any) -> bool:
+        """Whether something may be written between the definition of a variable and here."""
+        return self.eras is not None and (self.era is None or self.eras.get(value) != self.era)
 
     def multiplied(self, gvar: Any, place: int) -> bool:
         """Whether a parameter is a factor of a product, and nothing else."""

@@ -17,6 +17,8 @@ FOREIGN = frozenset(f"relax.{name}" for name in (
     "call_tir_inplace", "call_inplace_packed", "call_pure_packed", "call_dps_packed",
     "call_py_func", "invoke_pure_closure", "make_closure",
 ))  # fmt: skip
+#: Those that update operands.
+IN_PLACE = ("relax.call_tir_inplace", "relax.call_inplace_packed")
 #: Operators with an effect that does not touch tensors.
 READING = frozenset(("relax.print", "relax.assert_op"))
 
@@ -52,6 +54,40 @@ class SideEffects:
             return Effect.NONE
         return self._of_callee(value.op) if isinstance(value.op, GlobalVar) else _of_call(value)
 
+    def eras(self, func: Any) -> NodeDict[int]:
+        """Return for each variable of the outer blocks how many calls before it may have written.
+
+        Equal numbers say that nothing was written in between. A `DataflowBlock` may contain calls
+        that are declared pure and still write, such as ``call_tir_inplace``.
+        """
+        eras, count = NodeDict[int](), 0
+        for block in func.body.blocks:
+            for binding in block.bindings:
+                eras[binding.var] = count
+                value = getattr(binding, "value", None)
+                count += isinstance(value, relax.If) or self.of(value) > Effect.NONE
+        return eras
+
+    @staticmethod
+    def overwrites(func: Any) -> bool:
+        """Return whether a call that is declared pure updates a value that is also read elsewhere.
+
+        The other reads come before the update, and must stay there.
+        """
+        reads, updated = NodeDict[int](), list[Any]()
+
+        def read(var: Any) -> None:
+            reads[var] = (reads.get(var) or 0) + 1
+
+        def call(expr: Any) -> None:
+            if str(getattr(expr.op, "name", "")) in IN_PLACE:
+                updated.extend(_updated(expr))
+
+        parts = [b.value for block in func.body.blocks for b in block.bindings if _is_var(b)]
+        for part in (*parts, func.body.body):
+            tvm_ffi.structural_walk(part, [(relax.Var, read), (relax.Call, call)])
+        return any((reads.get(v) or 0) > 1 for v in updated)
+
     def _of_callee(self, gvar: Any) -> Effect:
         """The effect of a function and of those that it calls, perhaps each other."""
         effect, todo, seen = Effect.NONE, [gvar], NodeDict[bool]()
@@ -69,6 +105,18 @@ class SideEffects:
             effect = max(effect, direct)
             todo += callees
         return effect
+
+
+def _is_var(binding: Any) -> bool:
+    return isinstance(binding, relax.VarBinding)
+
+
+def _updated(call: Any) -> list[Any]:
+    """The operands that a call updates."""
+    operands = call.args[1]
+    operands = operands.fields if isinstance(operands, relax.Tuple) else list(call.args[1:])
+    places = [int(k) for k in call.attrs.inplace_indices]
+    return [operands[k] for k in places if 0 <= k < len(operands)]
 
 
 def _calls(func: Any) -> tuple[Effect, list[Any]]:

@@ -32,8 +32,9 @@ from .substitute import substituted
 
 Layouts = tuple[Layout | None, ...]
 
-#: What TVM raises for TIR that it rejects: InternalError and ScheduleError are RuntimeErrors.
-TVM_RAISES = (RuntimeError, TypeError, ValueError)
+#: What TVM raises for TIR that it rejects: InternalError and ScheduleError are RuntimeErrors, and
+#: constructors of nodes assert.
+TVM_RAISES = (AssertionError, RuntimeError, TypeError, ValueError)
 
 
 @dataclass(frozen=True)

@@ -116,13 +116,13 @@ def _extents(buffer: Any) -> list[Any]:
 
 def _fill(buffer: Any, value: float) -> tuple[Any, Any]:
     """Two nests that store one value everywhere: around a block, and around a plain store."""
-    dtype = str(buffer.ty.shape[0].ty.dtype)
-    names = [tirx.Var(f"i{k}", dtype) for k in range(len(buffer.ty.shape))]
-    ranges = [tvm.ir.Range(tirx.IntImm(dtype, 0), e) for e in buffer.ty.shape]
-    iters = [tirx.IterVar(r, tirx.Var(f"v_i{k}", dtype), 0) for k, r in enumerate(ranges)]
+    dtypes = [str(e.ty.dtype) for e in buffer.ty.shape]  # a literal may differ from a symbol
+    names = [tirx.Var(f"i{k}", dtype) for k, dtype in enumerate(dtypes)]
+    ranges = [tvm.ir.Range(_number(e, 0), e) for e in buffer.ty.shape]
+    iters = [tirx.IterVar(r, tirx.Var(f"v_i{k}", dtypes[k]), 0) for k, r in enumerate(ranges)]
     index = [i.var for i in iters]
     constant = tirx.const(value, str(buffer.ty.dtype))
-    point = [tvm.ir.Range.from_min_extent(i, tirx.IntImm(dtype, 1)) for i in index]
+    point = [tvm.ir.Range.from_min_extent(i, _number(i, 1)) for i in index]
     store = tirx.BufferStore(buffer, constant, index)
     written = [tirx.stmt.BufferRegion(buffer, point)]
     block = SBlock(iters, [], written, f"{buffer.name}_fill", store)

@@ -26,8 +26,10 @@ def page(rows: Sequence[dict[str, Any]], several: Any, count: int, first: int) -
         "loops that compute every element of an output, or nearly all. `op_info` and `op_infos`",
         "analyse it. LLVM runs the program and the recovered operators on NaN, infinities, zeros",
         "of both signs, denormals and the limits of integer types, except for values that the",
-        "certificate excludes. Exact results must be bit-equal, except for NaN. *Refused* means no",
-        "answer; *unrun* programs do not compile with TVM.",
+        "certificate excludes. Exact results must be bit-equal, except for NaN. Each program is",
+        "also scheduled like functions of symbolic shapes, and rewritten over random layouts; both",
+        "results run beside it. Sizes of symbolic programs are small, equal and different ones.",
+        "*Refused* means no answer; *unrun* programs do not compile with TVM.",
         "",
         f"{len({r['seed'] for r in rows})} programs, {len(rows)} queries: "
         + ", ".join(f"{total[v]} {v}" for v in VERDICTS)

@@ -10,9 +10,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from . import expressions, nests
+from . import expressions, nests, sizes
 from .expressions import Operands
 from .opaque import opaque
+from .orders import orders
 from .program import Program, written
 
 Family = Callable[[random.Random], Program]
@@ -273,5 +274,6 @@ def empty(rng: random.Random) -> Program:
 FAMILIES: tuple[Family, ...] = (
     elementwise, elementwise, nans, nans, widths, widths, casts, casts, predicates, pragmas, races,
     scatters, views, aliases, empty, nests.reductions, nests.reductions, nests.moves, nests.moves,
-    nests.windows, nests.stages, opaque, opaque,
+    nests.windows, nests.stages, opaque, opaque, orders, orders, sizes.elements, sizes.moves,
+    sizes.moves, sizes.reductions, sizes.products, sizes.scalars,
 )  # fmt: skip

@@ -17,6 +17,7 @@ from opinfo.analysis import (
     LayoutNormalised,
     OpInfo,
     RecogniserWarning,
+    Refusal,
     layout_normalised,
     op_info,
     op_infos,
@@ -25,6 +26,7 @@ from opinfo.analysis.answer.fault import FAULT
 
 from . import oracle
 from .generate import program
+from .new_forms import REWRITES, NewForm, differs
 from .oracle import Claim, NotComposed
 from .program import Program
 
@@ -114,10 +116,17 @@ def judge(seeds: Iterable[int]) -> list[Row]:
     """Answer, compile all at once, run and compare."""
     rows, same = list[Row](), list[tuple[Row, Row]]()
     pending: dict[str, tuple[Program, Any, Row, Claim]] = {}
+    rewritten: dict[str, tuple[Program, Any, Row, NewForm]] = {}
     funcs: dict[str, Any] = {}
     mods: dict[str, Any] = {}
     for seed in seeds:
         generated, func, answers = ask(seed)
+        for row, form in rewrite(seed, generated, func):
+            rows.append(row)
+            if form is not None:
+                key = f"{row.question}_{seed}"
+                rewritten[key] = generated, func, row, form
+                funcs |= {f"p{seed}": func, key: form.func}
         first: Row | None = None
         for row, answer in answers:
             rows.append(row)
@@ -136,7 +145,7 @@ def judge(seeds: Iterable[int]) -> list[Row]:
                 )
                 continue
             if claim.readings:
-                fault = oracle.reading_wrong(func, claim)
+                fault = oracle.reading_wrong(generated, func, claim)
                 row.verdict, row.note = ("wrong", fault) if fault else ("right", "other layouts")
                 continue
             try:
@@ -155,8 +164,42 @@ def judge(seeds: Iterable[int]) -> list[Row]:
             row.verdict = "unrun"
             row.note = "the program" if run is None else "the operator" + " does not compile"
             continue
-        fault = oracle.wrong(generated, func, run, call, claim)
+        named = oracle.sizes_of(mods[key])
+        fault = oracle.wrong(generated, func, run, call, claim, named)
+        row.verdict, row.note = ("wrong", fault) if fault else ("right", "")
+    for key, (generated, func, row, form) in rewritten.items():
+        run, new = runs.get(f"p{row.seed}"), runs.get(key)
+        if run is None or new is None:
+            row.verdict = "unrun" if run is None else "wrong"
+            row.note = "the program does not compile" if run is None else "only it does not compile"
+            continue
+        fault = differs(generated, func, form, run, new, row.seed)
         row.verdict, row.note = ("wrong", fault) if fault else ("right", "")
     for earlier, row in same:
         row.verdict, row.note = earlier.verdict, earlier.note
     return rows
+
+
+def rewrite(seed: int, generated: Program, func: Any) -> list[tuple[Row, NewForm | None]]:
+    """Rewrite a program that means one thing, in each way."""
+    if func is None or generated.races or generated.broken:
+        return []
+    before, out = tvm.ir.save_json(func), list[tuple[Row, NewForm | None]]()
+    for name, change in REWRITES.items():
+        row, form = Row(seed, generated.family, name), None
+        start = time.process_time()
+        try:
+            result = change(generated, func, seed)
+        except Exception as error:
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            row.verdict, row.said = "raised", type(error).__name__
+            row.note = f"{error} ({place.filename.rsplit('/', 1)[-1]}:{place.lineno})"[:300]
+        else:
+            form = result if isinstance(result, NewForm) else None
+            row.verdict = "refused" if form is None else ""
+            row.said = result.reason if isinstance(result, Refusal) else ""
+        row.cpu = time.process_time() - start
+        if tvm.ir.save_json(func) != before:
+            row.verdict, row.note, form = "wrong", "the program was changed", None
+        out.append((row, form))
+    return out

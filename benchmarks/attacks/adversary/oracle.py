@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import tvm
 from tvm import relax
+from tvm.tirx.buffer import is_buffer_var
 
 from opinfo.analysis import Chain, LayoutNormalised, OpInfo
 from opinfo.analysis.certify.assumptions import CANCELS, DIVIDES, FITS, SHIFTS
@@ -23,6 +24,7 @@ from tests.common.compose import NotComposed, compose
 from tests.relaid.check import Wrong, check
 
 from .program import Program
+from .sized import Sizes, choices, shapes
 
 Array = npt.NDArray[Any]
 Answer = OpInfo | LayoutNormalised | Chain
@@ -110,30 +112,39 @@ def module(func: Any, claimed: Claim) -> Any:
     return compose(func, answer if isinstance(answer, Chain) else _single(func, answer))
 
 
+def sizes_of(mod: Any) -> tuple[str, ...]:
+    """Return the names of the sizes that the last parameter of a module holds, if it has one."""
+    params = mod["main"].params
+    last = params[-1].ty if len(params) else None
+    return tuple(v.name for v in last.values) if isinstance(last, relax.ShapeType) else ()
+
+
 def _single(func: Any, info: OpInfo | LayoutNormalised) -> Chain:
     """One operator as a chain over the function's own parameters."""
     from opinfo.analysis import Step, StepResult
 
-    count = len(func.params)
-    buffers = (*range(count - 1), StepResult(0))
+    buffers = (*range(len(func.params) - 1), StepResult(0))
     return Chain((Step(info, buffers),), (StepResult(0),), info.kind)
 
 
 # ---------------------------------------------------------------------------- inputs
 
 
-def draws(program: Program, func: Any, claimed: Claim) -> list[list[Array]]:
-    """Return sets of inputs on which the answer must be right."""
+def draws(program: Program, func: Any, claimed: Claim) -> list[tuple[list[Array], Sizes]]:
+    """Return sets of inputs on which the answer must be right, with the values of sizes."""
     out = []
+    values = choices(program, len(program.source))
     for k in range(DRAWS):
-        rng = np.random.default_rng([k, len(program.source)])
-        out.append([_input(rng, program, func, j, claimed) for j in range(program.inputs)])
+        rng, sizes = np.random.default_rng([k, len(program.source)]), values[k % len(values)]
+        kinds = shapes(func, sizes)[: program.inputs]
+        inputs = [_input(rng, program, j, *kind, claimed) for j, kind in enumerate(kinds)]
+        out.append((inputs, sizes))
     return out
 
 
-def _input(rng: Any, program: Program, func: Any, j: int, claimed: Claim) -> Array:
-    ty = func.params[j].ty
-    shape, dtype = tuple(int(e) for e in ty.shape), str(ty.dtype)
+def _input(
+    rng: Any, program: Program, j: int, shape: tuple[int, ...], dtype: str, claimed: Claim
+) -> Array:
     if j in program.places:
         low, high = program.places[j]
         if claimed.says("no two iterations"):
@@ -194,23 +205,32 @@ def _integers(dtype: str, program: Program, claimed: Claim) -> Array:
 # ---------------------------------------------------------------------------- running
 
 
-def wrong(program: Program, func: Any, run: Any, operator: Any, claimed: Claim) -> str:
-    """Return how the program and the operators differ on some inputs; empty if they agree."""
+def wrong(
+    program: Program, func: Any, run: Any, operator: Any, claimed: Claim,
+    named: Sequence[str] = (),
+) -> str:  # fmt: skip
+    """Return how the program and the operators differ on some inputs; empty if they agree.
+
+    The operators take the values of the sizes ``named`` as their last argument.
+    """
+    if program.sizes and not claimed.says("are at least 1"):
+        return "the certificate does not say that sizes are positive"
     with np.errstate(all="ignore"):
-        for values in draws(program, func, claimed):
-            ours = _program(func, run, values)
-            theirs = _flat(operator(*map(tvm.runtime.tensor, values)))[0]
+        for values, sizes in draws(program, func, claimed):
+            ours = _program(func, run, values, sizes)
+            numbers = [tvm.runtime.ShapeTuple([sizes[n] for n in named])] if named else []
+            theirs = _flat(operator(*map(tvm.runtime.tensor, values), *numbers))[0]
             fault = _differ(ours, theirs, claimed)
             if fault and not _overflows(program, func):
-                return f"{fault} on {[v.tolist() for v in values]}"
+                return f"{fault} on {[v.tolist() for v in values]} {sizes or ''}"
     return ""
 
 
-def _program(func: Any, run: Any, values: Sequence[Array]) -> Array:
-    ty = func.params[-1].ty
-    poison = 77 if str(ty.dtype) != "bool" else 1
-    out = tvm.runtime.tensor(np.full([int(e) for e in ty.shape], poison, str(ty.dtype)))
-    run(*map(tvm.runtime.tensor, values), out)
+def _program(func: Any, run: Any, values: Sequence[Array], sizes: Sizes) -> Array:
+    shape, dtype = shapes(func, sizes)[-1]
+    out = tvm.runtime.tensor(np.full(shape, 77 if dtype != "bool" else 1, dtype))
+    tensors = iter([*map(tvm.runtime.tensor, values), out])
+    run(*(next(tensors) if is_buffer_var(p) else sizes[p.name] for p in func.params))
     return np.asarray(out.numpy())
 
 
@@ -244,15 +264,16 @@ def _differ(a: Array, b: Array, claimed: Claim) -> str:
     return f"{a[place]!r} and {b[place]!r} at {tuple(map(int, place))}"
 
 
-def reading_wrong(func: Any, claimed: Claim) -> str:
+def reading_wrong(program: Program, func: Any, claimed: Claim) -> str:
     """Return how an answer over other layouts is wrong at ordinary numbers; empty if it is right.
 
-    Chains are not checked: their steps have intermediate buffers.
+    Chains are not checked: their steps have intermediate buffers. Nor are functions of scalars.
     """
-    if isinstance(claimed.answer, Chain):
+    if isinstance(claimed.answer, Chain) or not all(map(is_buffer_var, func.params)):
         return ""
     try:
-        check(func, claimed.readings[0], {}, range(len(func.params)))
+        for sizes in choices(program, len(program.source))[:2]:
+            check(func, claimed.readings[0], sizes, range(len(func.params)))
     except Wrong as error:
         return str(error)
     return ""

@@ -7,8 +7,10 @@ TVM's default build runs them in one thread. Where the rest of a model has two, 
 becomes a fifth.
 
 TVM's `Schedule.parallel` trusts a block that calls an axis spatial, though `out[idx[vi]] = x[vi]`
-and `out[vi % 256] = x[vi]` write an element in several iterations. So a loop is divided only if its
-variable is an index of everything that the loop writes.
+and `out[vi % 256] = x[vi]` write an element in several iterations. It also trusts a block that does
+not declare its reads, though `out[vi] = out[vi - 1] + x[vi]` needs the iteration before. So a loop
+is divided only if its variable is an index of everything that the loop writes, and the same index
+wherever the loop reads that.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from tvm import s_tir, tirx
 from tvm.s_tir import ScheduleError
 
 from ....analysis.blocks.tir import static
-from ....analysis.support.tvm_compat import SBlock, SBlockRealize
+from ....analysis.support.tvm_compat import SBlock, SBlockRealize, TensorLoad, source_of
+from .split_branches import has_views
 from .start_reductions import spatial_loops
 
 #: TVM's attribute of PrimFuncs that were scheduled.
@@ -76,7 +79,7 @@ def _divided(func: Any, cores: int) -> Any | None:
     """The PrimFunc with its long loops divided; None if it has none."""
     if not isinstance(func.body, SBlockRealize) or bool((func.attrs or {}).get(SCHEDULED, False)):
         return None
-    if _iterations(func) < FEWEST or _scheduled(func):
+    if _iterations(func) < FEWEST or _scheduled(func) or has_views(func):
         return None
     schedule = s_tir.Schedule(tvm.IRModule({"main": func}))
     blocks = schedule.get_child_blocks(schedule.get_sblock(func.body.block.name_hint))
@@ -126,12 +129,14 @@ def _writes_apart(schedule: Any, block: Any, loops: Sequence[Any]) -> bool:
     """Whether different iterations of the loops write different elements.
 
     Sufficient, not necessary: the loops contain this block only, and each loop's variable is bound
-    to an axis that is, in all stores to a buffer, the same index of it.
+    to an axis that is, in all stores to a buffer and in all loads of it, the same index of it.
     """
     realizes: list[Any] = []
     stores: list[Any] = []
+    reads: list[Any] = []
     calls: list[Any] = []  # which may write anything
-    parts = [(SBlockRealize, realizes), (tirx.BufferStore, stores), (tirx.Evaluate, calls)]
+    parts = [(SBlockRealize, realizes), (tirx.BufferStore, stores), (tirx.Evaluate, calls),
+             (TensorLoad, reads)]  # fmt: skip
     tvm_ffi.structural_walk(schedule.get(loops[0]), [(kind, x.append) for kind, x in parts])
     if len(realizes) != 1 or not stores or calls or schedule.get(block).match_buffers:
         return False
@@ -142,17 +147,18 @@ def _writes_apart(schedule: Any, block: Any, loops: Sequence[Any]) -> bool:
             continue
         bound = [a for a, e in zip(axes, realize.iter_values, strict=True)
                  if e.same_as(loop.loop_var)]  # fmt: skip
-        if not any(_indexes(axis, stores) for axis in bound):
+        if not any(_indexes(axis, stores, reads) for axis in bound):
             return False
     return True
 
 
-def _indexes(axis: Any, stores: Sequence[Any]) -> bool:
-    """Whether all stores to a buffer have the axis as the same index of it."""
+def _indexes(axis: Any, stores: Sequence[Any], reads: Sequence[Any]) -> bool:
+    """Whether all accesses to a buffer that is written have the axis as the same index of it."""
+    accesses = [(s.buffer, s.indices) for s in stores] + [(source_of(r), r.indices) for r in reads]
     return all(
         set.intersection(*(
-            {k for k, index in enumerate(store.indices) if index.same_as(axis)}
-            for store in stores if store.buffer.same_as(first.buffer)
+            {k for k, index in enumerate(indices) if index.same_as(axis)}
+            for buffer, indices in accesses if buffer.same_as(first.buffer)
         ))
         for first in stores
     )  # fmt: skip

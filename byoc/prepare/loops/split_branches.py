@@ -55,11 +55,18 @@ def split_branches(mod: Any) -> Any:
     """Return the module with its branching loops split; ``mod`` is not changed."""
     out = mod.clone()
     for gvar, func in mod.functions_items():
-        if isinstance(func, tirx.PrimFunc):
+        if isinstance(func, tirx.PrimFunc) and not has_views(func):
             body = tvm_ffi.structural_mutate(func.body, [(tirx.For, _split)])
             if not body.same_as(func.body):
                 out.update_func(gvar, func.with_body(body))
     return out
+
+
+def has_views(func: Any) -> bool:
+    """Return whether two buffers may have the same memory, so that accesses of both may collide."""
+    views: list[Any] = []
+    tvm_ffi.structural_walk(func.body, (tirx.DeclBuffer, views.append))
+    return bool(views)
 
 
 def _split(loop: Any, mutator: Any) -> Any:

@@ -13,7 +13,8 @@ from ....layout.graph.side_effects import Effect, SideEffects
 def mutated(mod: Any, writer: Any, *, constants: bool = False) -> Any:
     """The module with its Relax functions mutated, and its attributes; the input is not changed.
 
-    A function with an impure call stays: the call may write into what a mutated one reads later.
+    A function with an impure call stays: the call may write into what a mutated one reads later. So
+    does one with an update in place of a value that is read before it.
 
     Args:
         mod: The module.
@@ -24,7 +25,8 @@ def mutated(mod: Any, writer: Any, *, constants: bool = False) -> Any:
     for gvar, func in mod.functions_items():
         if not isinstance(func, relax.Function):
             continue
-        if constants or effects.of_function(func) < Effect.IMPURE:
+        effect = Effect.NONE if constants else effects.of_function(func)
+        if effect < Effect.IMPURE and not (effect and effects.overwrites(func)):
             writer.builder_.update_func(gvar, writer.visit_expr(func))
     return with_attrs(writer.builder_.get(), mod)
 

@@ -23,10 +23,16 @@ from ....analysis.terms.flat import volume
 from .program import LoopProgram
 
 
-def inline_blocks(program: LoopProgram) -> tuple[list[LoopStep], NodeDict[BlockDefinition]]:
-    """Return the remaining steps, and the definitions of the inlined buffers."""
+def inline_blocks(
+    program: LoopProgram, stored: Sequence[Any] = ()
+) -> tuple[list[LoopStep], NodeDict[BlockDefinition]]:
+    """Return the remaining steps, and the definitions of inlined buffers, none of them `stored`."""
     stages = [s.stage for s in program.steps]
-    remaining, definitions = resolve(stages, inlinable(stages, program.inner, _profitable))
+    inner = NodeDict[None]()
+    for buffer, _ in program.inner.items():
+        if not any(buffer.same_as(b) for b in stored):
+            inner[buffer] = None
+    remaining, definitions = resolve(stages, inlinable(stages, inner, _profitable))
     kept = {id(s) for s in remaining}
     return [s for s in program.steps if id(s.stage) in kept], definitions
 

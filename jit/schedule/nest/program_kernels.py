@@ -9,12 +9,14 @@ from .epilogues import epilogues, fused_kernel
 from .inlined_blocks import inline_blocks
 from .kernel import Kernel, Part
 from .program import LoopProgram
-from .step_kernel import step_kernel
+from .step_kernel import step_kernel, why_plain
 
 
 def parts(program: LoopProgram) -> list[Part]:
     """Return the kernels of a program, in topological order."""
-    steps, definitions = inline_blocks(program)
+    # what keeps its loops keeps its reads
+    kept = [b for s in program.steps if why_plain(s) for b, _ in s.reads.items()]
+    steps, definitions = inline_blocks(program, kept)
     anchors = epilogues(steps, program.inner, definitions)
     fused = {id(r) for r in anchors.values()}
     out: list[Part] = []

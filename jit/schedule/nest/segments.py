@@ -131,7 +131,10 @@ def _guard(kernel: Kernel, axis: Axis) -> _Guard | None:
 
 
 def _ranged(call: Any, kernel: Kernel, axis: Axis) -> _Guard | None:
-    """Return a guard's range of the axis; None unless its conditions on the axis are linear."""
+    """Return a guard's range of the axis; None unless its conditions on the axis are linear.
+
+    The range must not depend on another axis: the loops of its part may be outside of that one.
+    """
     end = integer(axis.extent, axis.var) if isinstance(axis.extent, int) else axis.extent
     low: Any = integer(0, axis.var)
     high: Any = as_dtype(end, dtype_of(axis.var))
@@ -142,7 +145,8 @@ def _ranged(call: Any, kernel: Kernel, axis: Axis) -> _Guard | None:
             condition = conjunct if condition is None else tirx.And(condition, conjunct)
             continue
         interval = _interval(conjunct, axis.var)
-        if interval is None:
+        others = [a.var for a in kernel.all_axes if a is not axis]
+        if interval is None or any(v in mentions(conjunct) for v in others):
             return None
         bounded = True
         low = tirx.Max(low, interval[0]) if interval[0] is not None else low

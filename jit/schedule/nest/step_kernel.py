@@ -46,7 +46,7 @@ def step_kernel(step: LoopStep, definitions: NodeDict[BlockDefinition]) -> Part:
 def why_plain(step: LoopStep) -> str:
     """Return why a step keeps its loops; empty if it becomes a kernel."""
     if not step.updates:
-        return "its body does more than update elements"
+        return "its body does more than update elements of its own"
     if _coupled(step.updates):
         return "its results depend on one another"
     if not step.reduced:

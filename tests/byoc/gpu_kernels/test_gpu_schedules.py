@@ -14,6 +14,7 @@ import pytest
 import tvm
 import tvm_ffi
 from tvm import tirx
+from tvm.script import tirx as T
 
 from opinfo.analysis import Refusal
 from opinfo.analysis.lifting.tir.node import NodeDict, substitute
@@ -280,3 +281,19 @@ def test_a_rule_that_raises_costs_only_itself(monkeypatch: pytest.MonkeyPatch) -
     found = scheduled(mod, TARGET)
     (func,) = [f for _, f in found.functions_items() if isinstance(f, tirx.PrimFunc)]
     assert func.attrs[DONE] and "threadIdx.x" in func.script()
+
+
+def test_iterators_of_two_integer_types_in_a_condition_are_refused() -> None:
+    """TVM has no comparison of them; a hand-written PrimFunc has int32."""
+
+    @T.prim_func(private=True, s_tir=True)
+    def func(x: T.Buffer((9, 16), "float16"), out: T.Buffer((9, 16), "float16")) -> None:
+        T.func_attr({"tirx.noalias": True})
+        for i, j in T.grid(9, 16):
+            with T.sblock("out"):
+                v, w = T.axis.remap("SS", [i, j])
+                out[v, 15 - w] = T.if_then_else(T.max(w - 1, 0) > 0, x[v, w], x[v, 15 - w])
+
+    for schedule in (gpu_scheduled, directly_scheduled):
+        found = schedule(func)
+        assert isinstance(found, Refusal) and "TVM rejects it" in found.reason

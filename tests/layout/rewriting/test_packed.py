@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tvm import relax
+from tvm.script import tirx as T
 
 from opinfo.layout import Digit, Layout, plan_layout
 from opinfo.layout.access.flow import flow
@@ -16,6 +17,7 @@ from opinfo.layout.rewrite.rewrite import Rewritten, rewrite
 from ...common.prim_funcs import lowered
 from ...common.run import run
 from .. import nets
+from ..oracle import check
 
 Shape = tuple[int, ...]
 
@@ -89,3 +91,20 @@ def test_what_is_inside_of_a_transposed_convolution_goes_with_its_data() -> None
     pad = rewrite(lowered(lambda x: relax.op.nn.pad(x, [0, 0, 0, 0, 1, 1, 1, 1]), shapes[0]),
                   [last, packed])  # fmt: skip
     assert isinstance(pad, Rewritten) and len(conversions_in(pad.func)) == 1
+
+
+def test_extents_of_two_integer_types_are_filled() -> None:
+    """A literal extent of a hand-written PrimFunc is int32 beside a symbol of int64."""
+
+    @T.prim_func(private=True, s_tir=True)
+    def func(p_x: T.handle, p_y: T.handle) -> None:
+        n = T.int64()
+        x = T.match_buffer(p_x, (3, n), "float32")
+        y = T.match_buffer(p_y, (3, n), "float32")
+        for i, j in T.grid(3, n):
+            y[i, j] = x[i, j] + T.float32(1)
+
+    layouts = [None, Layout.parse("AB2b")]
+    found = rewrite(func, layouts)
+    assert isinstance(found, Rewritten), found
+    check(func, found.func, found.layouts, {"n": 5}, [])

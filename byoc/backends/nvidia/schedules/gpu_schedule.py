@@ -13,6 +13,8 @@ from typing import Any
 from tvm import tirx
 
 from .....analysis import Refusal
+from .....layout.rewrite.rewrite import TVM_RAISES
+from ....patterns.failure import last_line
 from .column_kernel import columns_kernel, short_columns_kernel
 from .narrow_kernel import narrow
 from .pointwise_kernel import pointwise
@@ -55,6 +57,9 @@ def gpu_scheduled(func: Any) -> Any | Refusal:
         except NoGpuSchedule as error:
             reasons.append(f"{name}: {error}")
             continue
+        except TVM_RAISES as error:  # int32 iterators beside int64 ones in a condition
+            reasons.append(f"{name}: TVM rejects it: {last_line(error)}")
+            continue
         nest = with_blocks(nest, program.outer)
         if nest is None:
             reasons.append(f"{name}: blocks are not the outermost loop")
@@ -72,4 +77,6 @@ def directly_scheduled(func: Any) -> Any | Refusal:
         nest, buffers = pointwise(read_program(func, False, products=True), most=sys.maxsize)
     except NoGpuSchedule as error:
         return Refusal(f"direct: {error}")
+    except TVM_RAISES as error:
+        return Refusal(f"direct: TVM rejects it: {last_line(error)}")
     return kernels(func, [nest], buffers).with_attr(DONE, True)
