@@ -10,26 +10,25 @@ from . import (
     contributed,
     convolution,
     deformable,
-    dynamic_lstm,
     elementwise_operators,
     index_operators,
     normalization,
     pools,
     products,
     quantized,
-    recurrent,
     spectral,
     transposed,
 )
 from .arithmetic import extrema, powers, quotients, sums_and_norms
 from .detection import roi_align, suppression
+from .recurrence import dynamic_lstm, recurrent
 from .shaping import grids, resizing, shapes, slices_and_pads
 
 __all__ = [
-    "CONVERTERS", "activations", "contributed", "control", "convolution",
-    "deformable", "dynamic_lstm",
-    "elementwise_operators", "extrema", "feature_rows", "grids", "index_operators", "normalization",
-    "pools", "powers", "products", "quantized", "quotients", "recurrent", "resizing", "roi_align",
-    "scans", "sequences", "shapes", "slices_and_pads", "spectral", "sums_and_norms", "suppression",
+    "CONVERTERS", "activations", "contributed", "control",
+    "convolution", "deformable", "dynamic_lstm", "elementwise_operators", "extrema", "feature_rows",
+    "grids", "index_operators", "normalization", "pools", "powers",
+    "products", "quantized", "quotients", "recurrent", "resizing", "roi_align", "scans",
+    "sequences", "shapes", "slices_and_pads", "spectral", "sums_and_norms", "suppression",
     "transposed", "trees",
 ]  # fmt: skip
