@@ -30,6 +30,7 @@ from ..onnx_graph.control_flow.recursion import loop_values
 from ..onnx_graph.converter_table import RUNTIME_DOMAINS, Converter
 from ..onnx_graph.folding import folded
 from ..onnx_graph.legality import TOLERATED, contradicts_types, why_illegal
+from ..onnx_graph.narrow_types import NARROW
 from ..onnx_graph.onnx_node import OnnxNode, dims_of
 from ..onnx_graph.scalars import Rational, SizeArithmetic, Unknown, is_expr
 from ..onnx_graph.shape_values import RULES, evaluate
@@ -116,6 +117,9 @@ class GraphImport:
         if value.expr is not None:
             return value.expr
         assert value.elements is not None
+        if value.dtype in NARROW:
+            raise NotConvertible(f"a tensor of {value.dtype}, which only Cast and DequantizeLinear "
+                                 "read, as a constant")  # fmt: skip
         if value.is_constant and value.elements.size:
             value.expr = relax.const(value.elements, value.dtype)
             return value.expr

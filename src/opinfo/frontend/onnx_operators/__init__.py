@@ -7,11 +7,14 @@ from ..onnx_graph.converter_table import CONVERTERS
 from ..tabular import feature_rows, trees
 from . import (
     activations,
+    bit_casts,
+    channel_norms,
     contributed,
     convolution,
     deformable,
     elementwise_operators,
     index_operators,
+    linear_quantisation,
     normalization,
     pools,
     products,
@@ -25,9 +28,9 @@ from .recurrence import dynamic_lstm, recurrent
 from .shaping import grids, resizing, shapes, slices_and_pads
 
 __all__ = [
-    "CONVERTERS", "activations", "contributed", "control",
+    "CONVERTERS", "activations", "bit_casts", "channel_norms", "contributed", "control",
     "convolution", "deformable", "dynamic_lstm", "elementwise_operators", "extrema", "feature_rows",
-    "grids", "index_operators", "normalization", "pools", "powers",
+    "grids", "index_operators", "linear_quantisation", "normalization", "pools", "powers",
     "products", "quantized", "quotients", "recurrent", "resizing", "roi_align", "scans",
     "sequences", "shapes", "slices_and_pads", "spectral", "sums_and_norms", "suppression",
     "transposed", "trees",
