@@ -108,7 +108,7 @@ def test_tensors_of_four_bits_are_refused() -> None:
 @pytest.mark.parametrize(
     ("dtype", "to"),
     [("float32", TensorProto.INT32), ("int64", TensorProto.DOUBLE), ("int8", TensorProto.UINT8),
-     ("float16", TensorProto.UINT16)],
+     ("float16", TensorProto.UINT16), ("bool", TensorProto.INT8)],
 )  # fmt: skip
 def test_bits_of_another_type(dtype: str, to: int) -> None:
     x = (100 * floats(3, 4)).astype(dtype)
@@ -118,7 +118,7 @@ def test_bits_of_another_type(dtype: str, to: int) -> None:
 
 
 def test_bits_of_another_width_are_refused() -> None:
-    for dtype, to in (("float32", TensorProto.INT64), ("bool", TensorProto.UINT8)):
+    for dtype, to in (("float32", TensorProto.INT64), ("uint8", TensorProto.BOOL)):
         proto = model([make("BitCast", ["x"], ["y"], to=to)], {"x": ((3,), dtype)}, opset=26)
         with pytest.raises(FrontendError, match=r"\(BitCast\)"):
             from_model(proto, {})

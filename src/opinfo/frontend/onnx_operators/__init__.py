@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..onnx_graph.control_flow import control, scans, sequences
 from ..onnx_graph.converter_table import CONVERTERS
-from ..tabular import feature_rows, trees
+from ..tabular import feature_rows, ngram_counts, trees
 from . import (
     activations,
     bit_casts,
@@ -30,8 +30,8 @@ from .shaping import grids, resizing, shapes, slices_and_pads
 __all__ = [
     "CONVERTERS", "activations", "bit_casts", "channel_norms", "contributed", "control",
     "convolution", "deformable", "dynamic_lstm", "elementwise_operators", "extrema", "feature_rows",
-    "grids", "index_operators", "linear_quantisation", "normalization", "pools", "powers",
-    "products", "quantized", "quotients", "recurrent", "resizing", "roi_align", "scans",
+    "grids", "index_operators", "linear_quantisation", "ngram_counts", "normalization", "pools",
+    "powers", "products", "quantized", "quotients", "recurrent", "resizing", "roi_align", "scans",
     "sequences", "shapes", "slices_and_pads", "spectral", "sums_and_norms", "suppression",
     "transposed", "trees",
 ]  # fmt: skip

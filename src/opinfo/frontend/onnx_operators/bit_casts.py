@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from tvm import te, tirx
+from tvm import relax, te, tirx
 
 from ..onnx_graph.attributes import dtype_name
 from ..onnx_graph.converter_table import converts
@@ -20,9 +20,11 @@ def bit_cast(node: OnnxNode) -> Any:
         node.refuse(f"from {own} to {to}, expected a type of the same width")
     if own == to:
         return node.value(0)
-    if "bool" in (own, to):
+    if own == "bool":
+        return relax.op.astype(node.tensor(0), to)
+    if to == "bool":
         node.refuse(
-            f"from {own} to {to}, expected numbers: other bits than 0 and 1 are no truth value"
+            f"from {own} to bool, expected numbers: only the bits of 0 and 1 are truth values"
         )
     return node.builder.emit_te(_reinterpreted, node.tensor(0), to, primfunc_name_hint="bit_cast")
 
