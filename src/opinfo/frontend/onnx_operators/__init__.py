@@ -14,10 +14,10 @@ from . import (
     deformable,
     elementwise_operators,
     index_operators,
-    linear_quantisation,
     normalization,
     pools,
     products,
+    quantise_linear,
     quantized,
     spectral,
     transposed,
@@ -30,8 +30,8 @@ from .shaping import grids, resizing, shapes, slices_and_pads
 __all__ = [
     "CONVERTERS", "activations", "bit_casts", "channel_norms", "contributed", "control",
     "convolution", "deformable", "dynamic_lstm", "elementwise_operators", "extrema", "feature_rows",
-    "grids", "index_operators", "linear_quantisation", "ngram_counts", "normalization", "pools",
-    "powers", "products", "quantized", "quotients", "recurrent", "resizing", "roi_align", "scans",
+    "grids", "index_operators", "ngram_counts", "normalization", "pools", "powers", "products",
+    "quantise_linear", "quantized", "quotients", "recurrent", "resizing", "roi_align", "scans",
     "sequences", "shapes", "slices_and_pads", "spectral", "sums_and_norms", "suppression",
     "transposed", "trees",
 ]  # fmt: skip

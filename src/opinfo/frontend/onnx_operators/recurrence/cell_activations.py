@@ -15,23 +15,24 @@ def activations(node: OnnxNode, defaults: Sequence[str]) -> list[str]:
     that have such a parameter. As in ONNX Runtime, a clip bounds the gates of an LSTM before their
     activations, not its cell state.
     """
-    given = [
+    texts = [
         x.decode() if isinstance(x, bytes) else x for x in node.attr("activations") or defaults
     ]
     known = relax_ops("float32").functions
     spelling = {name.lower(): name for name in known}
-    for name in given:
+    for name in texts:
         if name.lower() not in spelling:
             node.refuse(f"activation '{name}', expected one of {', '.join(known)}")
-    if len(given) != len(defaults):
-        node.refuse(f"{len(given)} activations, expected {len(defaults)}")
-    names = [spelling[name.lower()] for name in given]
+    if len(texts) != len(defaults):
+        node.refuse(f"{len(texts)} activations, expected {len(defaults)}")
+    names = [spelling[name.lower()] for name in texts]
     rest = [list(node.attr(f"activation_{which}") or []) for which in ("alpha", "beta")]
     results, clip = [], float(node.attr("clip", 0.0))
     for k, name in enumerate(names):
         pairs = zip(rest, PARAMETERS.get(name, ()), strict=False)
-        numbers = [own.pop(0) if own else default for own, default in pairs]
-        if None in numbers:
+        given = [own.pop(0) if own else default for own, default in pairs]
+        numbers = [number for number in given if number is not None]
+        if len(numbers) < len(given):
             node.refuse(f"activation {name} without its alpha and beta, expected both")
         of_state = node.op.endswith("LSTM") and k % 3 == 2
         results.append(activation_text(name, numbers, 0.0 if of_state else clip))
