@@ -107,11 +107,13 @@ def test_regions(mode: str, roi_is_input: bool, dims: list[Any]) -> None:
         compare(proto, X | ({"roi": np.array(roi, "float32")} if roi_is_input else {}))
 
 
-def test_a_region_of_the_same_size() -> None:
+@pytest.mark.parametrize("roi_is_input", [False, True])
+def test_a_region_of_the_same_size(roi_is_input: bool) -> None:
     """ONNX Runtime copies the data."""
-    proto = resized(STATIC, sizes=[9, 10], roi=[0.2, 0.3, 0.8, 0.9], axes=[2, 3], mode="linear",
-                    coordinate_transformation_mode="tf_crop_and_resize")  # fmt: skip
-    check(proto, X)
+    roi = [0.2, 0.3, 0.8, 0.9]
+    proto = resized(STATIC, sizes=[9, 10], roi=roi, axes=[2, 3], roi_is_input=roi_is_input,
+                    mode="linear", coordinate_transformation_mode="tf_crop_and_resize")  # fmt: skip
+    check(proto, X | ({"roi": np.array(roi, "float32")} if roi_is_input else {}))
 
 
 @DIMS

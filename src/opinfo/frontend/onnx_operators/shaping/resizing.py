@@ -93,7 +93,10 @@ def _resized(node: OnnxNode, what: Resizing, sizes: list[Dim] | None) -> Any:
 
 
 def _is_cropped(what: Resizing, axis: int) -> bool:
-    return what.region is not None and what.region[axis] != (0.0, 1.0)
+    if what.region is None:
+        return False
+    start, end = what.region[axis]
+    return is_expr(start) or is_expr(end) or (start, end) != (0.0, 1.0)
 
 
 def _is_of_tvm(what: Resizing, own: list[Dim], changed: list[int]) -> bool:
