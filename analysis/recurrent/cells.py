@@ -1,29 +1,20 @@
 """The cells of recurrent networks, on Relax tensors and on scalars of TIR alike.
 
-The gates of a cell arrive in ONNX's order. `ops` has the activations and the number one for the
-kind of operand. See the operators LSTM, GRU and RNN of ONNX.
+The gates of a cell arrive in ONNX's order. `ops` has the activations for the kind of operand. See
+the operators LSTM, GRU and RNN of ONNX.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tvm import relax, tirx
+from .cell_ops import CellOps
 
-Activation = Callable[[Any], Any]
 #: Gates of each operator.
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 DEFAULTS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
-
-
-@dataclass(frozen=True)
-class CellOps:
-    """Activations by name, and a number as an operand."""
-
-    activations: Mapping[str, Activation]
-    number: Callable[[float], Any]
 
 
 @dataclass(frozen=True)
@@ -32,7 +23,7 @@ class Cell:
 
     Attributes:
         op: LSTM, GRU or RNN.
-        activations: The names of its activations, in ONNX's order.
+        activations: Its activations, in ONNX's order, as `activation_text` writes them.
         linear_before_reset: Of a GRU.
         input_forget: Of an LSTM, whether the forget gate is one minus the input gate.
     """
@@ -60,7 +51,7 @@ def lstm(
         state: The cell state before.
         peepholes: The weights of the input, output and forget gate, or None.
     """
-    f, g, h = (ops.activations[name] for name in cell.activations)
+    f, g, h = (ops.activation(text) for text in cell.activations)
     into, out, forget, new = gates
     pi, po, pf = peepholes if peepholes is not None else (None, None, None)
     into = f(into if pi is None else into + pi * state)
@@ -75,44 +66,5 @@ def lstm(
 
 def gru(cell: Cell, ops: CellOps, update: Any, new: Any, hidden: Any) -> Any:
     """Return the hidden state of a GRU from its update gate and its new gate."""
-    z = ops.activations[cell.activations[0]](update)
-    return (ops.number(1.0) - z) * ops.activations[cell.activations[1]](new) + z * hidden
-
-
-def relax_ops(dtype: str) -> CellOps:
-    """Return the operations on Relax tensors."""
-
-    def const(x: float) -> Any:
-        return relax.const(x, dtype)
-
-    return CellOps(
-        {
-            "Sigmoid": relax.op.sigmoid,
-            "Tanh": relax.op.tanh,
-            "Relu": relax.op.nn.relu,
-            "Softsign": lambda x: x / (const(1.0) + relax.op.abs(x)),
-            "HardSigmoid": lambda x: relax.op.clip(const(0.2) * x + const(0.5), 0.0, 1.0),
-            "LeakyRelu": lambda x: relax.op.nn.leakyrelu(x, 0.01),
-        },
-        const,
-    )
-
-
-def scalar_ops(dtype: str) -> CellOps:
-    """Return the operations on scalars of TIR."""
-
-    def const(x: float) -> Any:
-        return tirx.const(x, dtype)
-
-    zero, one = const(0.0), const(1.0)
-    return CellOps(
-        {
-            "Sigmoid": tirx.sigmoid,
-            "Tanh": tirx.tanh,
-            "Relu": lambda x: tirx.max(x, zero),
-            "Softsign": lambda x: x / (one + tirx.abs(x)),
-            "HardSigmoid": lambda x: tirx.max(zero, tirx.min(one, const(0.2) * x + const(0.5))),
-            "LeakyRelu": lambda x: tirx.Select(x >= zero, x, const(0.01) * x),
-        },
-        const,
-    )
+    z = ops.activation(cell.activations[0])(update)
+    return (ops.number(1.0) - z) * ops.activation(cell.activations[1])(new) + z * hidden

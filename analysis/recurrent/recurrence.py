@@ -37,18 +37,20 @@ class Recurrence(RepeatedCell):
         args = [inputs, weights, bias, hidden, *more]
 
         def emit(ins: Any, outs: Any) -> None:
-            _FloatSteps(self, steps, batch, ins, outs).emit()
+            _FloatSteps(self, steps, batch, ins, outs, str(inputs.dtype)).emit()
 
         return extern(self.cell.op.lower(), emit, shapes, [inputs.dtype] * 5, args)
 
 
 class _FloatSteps(Steps):
-    """Steps in float32, given the products with the inputs."""
+    """Steps in floating point, given the products with the inputs."""
 
-    def __init__(self, what: Recurrence, steps: Any, batch: Any, ins: Any, outs: Any) -> None:
+    def __init__(
+        self, what: Recurrence, steps: Any, batch: Any, ins: Any, outs: Any, dtype: str
+    ) -> None:
         self.inputs, self.weights, self.bias, *states = ins
         *results, self.product, self.operand = outs
-        super().__init__(what, steps, batch, states, results)
+        super().__init__(what, steps, batch, states, results, dtype)
 
     def products(self, step: Any) -> None:
         with T.serial(0, self.batch * self.units) as k:
@@ -75,7 +77,7 @@ class _FloatSteps(Steps):
 
     def _reset(self, step: Any) -> None:
         """Store the reset state as the operand of the last gate."""
-        f = self.ops.activations[self.cell.activations[0]]
+        f = self.ops.activation(self.cell.activations[0])
         with T.serial(0, self.batch) as b:
             time = self.time(step, b)
             with T.serial(0, self.units) as j:
@@ -89,11 +91,11 @@ class _FloatSteps(Steps):
 
     def new(self, time: Any, b: Any, j: Any, at: Any) -> Any:
         if self.cell.op == "RNN":
-            return self.ops.activations[self.cell.activations[0]](self.gate(time, b, j, 0))
+            return self.ops.activation(self.cell.activations[0])(self.gate(time, b, j, 0))
         if self.cell.is_staged:
             new = self.gate(time, b, j, 2)
         else:
-            f = self.ops.activations[self.cell.activations[0]]
+            f = self.ops.activation(self.cell.activations[0])
             column = 2 * self.units + j
             inputs = self.inputs[(time * self.batch + b) * self.width + column]
             new = inputs + f(self.gate(time, b, j, 1)) * self.product[b * self.width + column]

@@ -10,7 +10,8 @@ from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from .cells import GATES, Cell, CellOps, lstm, scalar_ops
+from .cell_ops import CellOps, scalar_ops
+from .cells import GATES, Cell, lstm
 
 #: Rows of the weights that one pass over the gates adds: the first of these that divides theirs.
 ROWS = (8, 4, 1)
@@ -63,11 +64,13 @@ class Steps:
         states: The first hidden state and, of an LSTM, the first cell state; then the lengths and
             the peepholes, if there are any.
         results: The hidden states, and the buffers of the hidden state and of the cell state.
+        dtype: The dtype of the states.
     """
 
     def __init__(
-        self, what: RepeatedCell, steps: Any, batch: Any, states: Any, results: Any
-    ) -> None:
+        self, what: RepeatedCell, steps: Any, batch: Any, states: Any, results: Any,
+        dtype: str = "float32",
+    ) -> None:  # fmt: skip
         self.what, self.cell, self.units = what, what.cell, what.hidden
         self.steps, self.batch = steps, batch
         self.hidden0, *more = states
@@ -76,7 +79,7 @@ class Steps:
         self.peepholes = more.pop(0) if what.has_peepholes else None
         self.result, self.hidden, self.state = results
         self.width = GATES[what.cell.op] * what.hidden
-        self.ops: CellOps = scalar_ops("float32")
+        self.ops: CellOps = scalar_ops(dtype)
 
     def emit(self) -> None:
         """Emit the loop over the steps."""
@@ -141,7 +144,7 @@ class Steps:
         self.state[at] = after
         if peepholes is not None:
             out = out + peepholes[1] * self.state[at]
-        f, _, h = (self.ops.activations[name] for name in self.cell.activations)
+        f, _, h = (self.ops.activation(text) for text in self.cell.activations)
         self.hidden[at] = f(out) * h(self.state[at])
 
     def new(self, time: Any, b: Any, j: Any, at: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Non-maximum suppression with limits of every origin, and regions of interest."""
+"""Non-maximum suppression with limits of every origin."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import pytest
 from onnx import helper
 
 from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
-from opinfo.frontend.checks.error import FrontendError
-from opinfo.frontend.formats.from_onnx import from_model
 
 from .against_runtime import compare, floats, model
 
@@ -66,10 +64,3 @@ def test_an_overlap_equal_to_the_threshold_is_kept() -> None:
     proto = model([node], inputs)
     compare(proto, {"b": pair, "s": scores, **limits(9, 0.5, 0.0)},
             {"b": pair, "s": scores, **limits(9, 0.49, 0.0)})  # fmt: skip
-
-
-def test_the_largest_corner_of_a_region_is_refused() -> None:
-    node = helper.make_node("RoiAlign", ["x", "r", "b"], ["y"], mode="max")
-    inputs = {"x": ((1, 1, 8, 8), "float32"), "r": ((2, 4), "float32"), "b": ((2,), "int64")}
-    with pytest.raises(FrontendError, match="'y' \\(RoiAlign\\): mode is 'max', expected 'avg'"):
-        from_model(model([node], inputs), {})

@@ -37,6 +37,16 @@ def test_reductions(dtype: str) -> None:
     compare(several(nodes, {"x": ((2, "n", 4), dtype)}, axes), {"x": x}, tolerance=1e-9)
 
 
+def test_a_mean_of_integers_along_an_axis_that_is_empty_in_a_call() -> None:
+    """The division by 0 would end the process; ONNX Runtime has 0 too."""
+    node = helper.make_node("ReduceMean", ["x"], ["y"], axes=[1])
+    proto = several([node], {"x": ((2, "n"), "int32")}, opset=13)
+    compiled = opinfo.compile(from_model(proto, {}), [])
+    np.testing.assert_array_equal(compiled.run(np.zeros((2, 0), "int32")), [[0], [0]])
+    x = np.array([[5, 2], [-3, -4]], "int32")
+    np.testing.assert_array_equal(compiled.run(x), [[3], [-3]])
+
+
 def test_reductions_over_no_axes_are_of_each_element() -> None:
     nodes = [helper.make_node(op, ["x"], [op], noop_with_empty_axes=1) for op in REDUCTIONS]
     x = np.array([-3.5, 2, 0.25], "float32")

@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
+import opinfo
 from opinfo.frontend import FrontendError
 from opinfo.frontend.formats.from_onnx import from_model
 from tests.models.weights import Array
 from tests.onnx_import.against_runtime import compare, floats, model
+from tests.onnx_import.operators.against_reference import outputs
 
 UNITS, SIZE = 4, 3
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -90,9 +92,108 @@ def test_other_activations() -> None:
     compare(proto, _feed(proto, 3, 2))
 
 
-def test_clip_is_refused_by_name() -> None:
-    with pytest.raises(FrontendError, match=r"the node of 'y, yh, yc' \(LSTM\): clip is not supp"):
-        from_model(_net("LSTM", 3, 2, clip=1.0), {})
+@pytest.mark.parametrize("steps", [2, "n"])
+@pytest.mark.parametrize("op", ["LSTM", "GRU", "RNN"])
+def test_what_activations_are_applied_to_is_clipped(op: str, steps: int | str) -> None:
+    proto = _net(op, steps, "b", clip=0.25)
+    compare(proto, _feed(proto, 2, 2))
+
+
+PARAMETERS: dict[str, dict[str, Any]] = {
+    "LSTM": {"activations": ["HardSigmoid", "ScaledTanh", "LeakyRelu"],
+             "activation_alpha": [0.3, 1.5, 0.2], "activation_beta": [0.4, 0.5]},
+    "GRU": {"activations": ["Sigmoid", "Elu"], "activation_alpha": [0.5], "clip": 0.5},
+    "RNN": {"activations": ["Affine"], "activation_alpha": [0.5], "activation_beta": [0.25]},
+    "ThresholdedRelu": {"activations": ["ThresholdedRelu"], "activation_alpha": [0.125]},
+    "Softplus": {"activations": ["Softplus"]}, "LeakyRelu": {"activations": ["LeakyRelu"]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("steps", [2, "n"])
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_parameters_of_activations(name: str, steps: int | str) -> None:
+    """They are in the order of the activations that have some."""
+    proto = _net(name if name in GATES else "RNN", steps, "b", **PARAMETERS[name])
+    compare(proto, _feed(proto, 2, 2))
+
+
+def test_parameters_of_both_directions() -> None:
+    proto = _net("RNN", "n", 2, direction="bidirectional", activations=["LeakyRelu", "Elu"],
+                 activation_alpha=[0.3, 0.7])  # fmt: skip
+    compare(proto, _feed(proto, 3, 2))
+
+
+@pytest.mark.parametrize("steps", [2, "n"])
+def test_one_gate_for_input_and_forget(steps: int | str) -> None:
+    proto = _net("LSTM", steps, 2, input_forget=1)
+    compare(proto, _feed(proto, 2, 2))
+
+
+@pytest.mark.parametrize("op", ["LSTM", "GRU", "RNN"])
+def test_the_batch_first(op: str) -> None:
+    """ONNX Runtime has none; the oracle is the node with the batch second."""
+    attrs: dict[str, Any] = {"direction": "bidirectional", "lengths": True}
+    proto = _net(op, "n", "b", **attrs)
+    feed = _feed(proto, 4, 3)
+    expected = outputs(proto, feed)
+    turned = _net(op, "n", "b", layout=1, **attrs)
+    for value in turned.graph.input:
+        dims = value.type.tensor_type.shape.dim
+        if len(dims) == 3:
+            first, second = dims[0].SerializeToString(), dims[1].SerializeToString()
+            dims[0].ParseFromString(second)
+            dims[1].ParseFromString(first)
+    own = {k: v.swapaxes(0, 1) if v.ndim == 3 else v for k, v in feed.items()}
+    for a, e in zip(outputs(turned, own), expected, strict=True):
+        np.testing.assert_array_equal(
+            a, e.transpose(2, 0, 1, 3) if e.ndim == 4 else e.swapaxes(0, 1)
+        )
+
+
+@pytest.mark.parametrize("op", ["LSTM", "GRU", "RNN"])
+def test_double_precision(op: str) -> None:
+    """ONNX Runtime and the reference have none for all directions and states."""
+    proto = _net(op, "n", "b", direction="reverse", clip=0.5)
+    feed = _feed(proto, 4, 2)
+    expected = outputs(proto, feed)
+    for tensor in proto.graph.initializer:
+        array = numpy_helper.to_array(tensor).astype("float64")
+        tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+    for value in proto.graph.input:
+        value.type.tensor_type.elem_type = 11
+    for a, e in zip(outputs(proto, {k: v.astype("float64") for k, v in feed.items()}), expected,
+                    strict=True):  # fmt: skip
+        assert a.dtype == "float64"
+        np.testing.assert_allclose(a, e, atol=1e-5)
+
+
+@pytest.mark.parametrize("length", [-1, 6])
+def test_a_length_beyond_the_sequence_is_an_error(length: int) -> None:
+    """Code would read and write outside of the sequence."""
+    proto = _net("RNN", "n", "b", lengths=True, direction="reverse", states=False)
+    feed = _feed(proto, 5, 2) | {"lengths": np.array([5, length], "int32")}
+    compiled = opinfo.compile(from_model(proto, {}), [])
+    args = [feed[value.name] for value in proto.graph.input]
+    with pytest.raises(ValueError, match=r"lengths has the element .*must be 0 to 5"):
+        compiled.run(*args)
+
+
+@pytest.mark.parametrize(
+    ("attrs", "reason"),
+    [
+        ({"clip": -1.0}, "clip is -1, expected a number from 0"),
+        ({"activations": ["Cosine"]}, "activation 'Cosine', expected one of Affine, Elu"),
+        ({"activations": ["Tanh", "Tanh"]}, "2 activations, expected 1"),
+        ({"activations": ["ScaledTanh"]}, "activation ScaledTanh without its alpha and beta"),
+        (
+            {"activations": ["LeakyRelu"], "activation_alpha": [0.1, 0.2]},
+            "more numbers in activation_alpha and activation_beta than LeakyRelu have",
+        ),
+    ],
+)
+def test_other_activations_are_refused_by_name(attrs: dict[str, Any], reason: str) -> None:
+    with pytest.raises(FrontendError, match=rf"the node of 'y, yh' \(RNN\): {reason}"):
+        from_model(_net("RNN", 3, 2, **attrs), {})
 
 
 def _quantized(
@@ -144,12 +245,11 @@ def test_other_weights_are_refused(changed: dict[str, Array], reason: str) -> No
         from_model(_quantized(changed=changed), {})
 
 
-def test_constants_do_not_hide_what_is_refused() -> None:
+def test_constants_do_not_hide_a_clip() -> None:
     """The reference implementation, which folds constants, ignores `clip`."""
-    node = helper.make_node("RNN", ["x", "w", "r"], ["", "y"], hidden_size=2, clip=0.5)
+    node = helper.make_node("RNN", ["x", "w", "r"], ["", "y"], hidden_size=2, clip=0.125)
     sizes = {"x": (3, 1, 2), "w": (1, 2, 2), "r": (1, 2, 2)}
     weights = {name: floats(*shape) for name, shape in sizes.items()}
     nodes = [node, helper.make_node("Add", ["y", "z"], ["sum"])]
     proto = model(nodes, {"z": ((1,), "float32")}, ["sum"], weights)
-    with pytest.raises(FrontendError, match="clip is not supported"):
-        from_model(proto, {})
+    compare(proto, {"z": floats(1)})

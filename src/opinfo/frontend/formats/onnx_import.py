@@ -22,6 +22,7 @@ from ..onnx_graph.control_flow.recursion import loop_values
 from ..onnx_graph.converter_table import RUNTIME_DOMAINS, Converter
 from ..onnx_graph.folding import folded
 from ..onnx_graph.legality import TOLERATED, contradicts_types, why_illegal
+from ..onnx_graph.narrow_types import NARROW
 from ..onnx_graph.onnx_node import OnnxNode
 from ..onnx_graph.scalars import SizeArithmetic, Unknown
 from ..onnx_graph.shape_values import RULES, evaluate
@@ -105,6 +106,9 @@ class GraphImport:
         if value.expr is not None:
             return value.expr
         assert value.elements is not None
+        if value.dtype in NARROW:
+            raise NotConvertible(f"a tensor of {value.dtype}, which only Cast and DequantizeLinear "
+                                 "read, as a constant")  # fmt: skip
         if value.is_constant and value.elements.size:
             value.expr = relax.const(value.elements, value.dtype)
             return value.expr

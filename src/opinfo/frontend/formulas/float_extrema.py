@@ -8,13 +8,18 @@ from typing import Any
 from tvm import te, tirx
 
 
-def extremum_of_floats(data: Any, axes: Sequence[int], keep: bool, largest: bool) -> Any:
-    """Reduce a tensor; the identity is an infinity."""
+def extremum(largest: bool) -> Any:
+    """Return the reducer to the largest or the smallest element; its identity is an infinity."""
     start = float("-inf" if largest else "inf")
     combine = tirx.max if largest else tirx.min
-    reducer = te.comm_reducer(
+    return te.comm_reducer(
         lambda a, b: combine(a, b), lambda dtype: tirx.const(start, dtype), "extremum"
     )
+
+
+def extremum_of_floats(data: Any, axes: Sequence[int], keep: bool, largest: bool) -> Any:
+    """Reduce a tensor; the identity is an infinity."""
+    reducer = extremum(largest)
     inner = {axis: te.reduce_axis((0, data.shape[axis]), name=f"k{axis}") for axis in axes}
     outer = [axis for axis in range(len(data.shape)) if keep or axis not in axes]
 

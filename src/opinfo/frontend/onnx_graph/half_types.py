@@ -22,11 +22,12 @@ from .values import ListValue, TensorValue, constant, of_expr
 HALF = frozenset({"float16", "bfloat16"})
 #: Operators that move elements or select them, and those of graphs and sequences.
 MOVES = frozenset(
-    "Cast CastLike Compress Concat ConcatFromSequence Constant ConstantOfShape DepthToSpace "
-    "Dropout Expand EyeLike Flatten Gather GatherElements GatherND GlobalMaxPool Identity If Loop "
-    "Max MaxPool Min NonZero OneHot Pad Relu Reshape ReverseSequence Scan SequenceAt "
-    "SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength Shape Size Slice "
-    "SpaceToDepth Split SplitToSequence Squeeze Tile Transpose Trilu Unsqueeze Where".split()
+    "BitCast Cast CastLike Compress Concat ConcatFromSequence Constant ConstantOfShape "
+    "DepthToSpace Dropout Expand EyeLike Flatten Gather GatherElements GatherND GlobalMaxPool "
+    "Identity If Loop Max MaxPool Min NonZero OneHot Pad Relu Reshape ReverseSequence Scan "
+    "SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength "
+    "Shape Size Slice SpaceToDepth Split SplitToSequence Squeeze Tile Transpose Trilu "
+    "Unsqueeze Where".split()
 )
 #: Operators that move elements unless they reduce those that meet.
 SCATTERS = frozenset({"ScatterElements", "ScatterND"})

@@ -16,6 +16,7 @@ from ..checks.error import FrontendError, shortened
 from ..checks.input_shapes import KEPT, Shapes
 from ..checks.onnx_schema import check_sizes
 from .attributes import dtype_name
+from .narrow_types import NARROW
 from .scalars import SizeArithmetic, is_expr
 from .values import NotConvertible
 
@@ -72,6 +73,9 @@ def parameters(model: Any, shapes: Shapes) -> dict[str, Any]:
         if dtype in ("object", "str"):
             name = shortened(value.name, 80)
             raise NotConvertible(f"input '{name}' holds strings, expected numbers")
+        if dtype in NARROW:
+            name = shortened(value.name, 80)
+            raise NotConvertible(f"input '{name}' is {dtype}, expected a type of at least 8 bits")
         try:
             check_sizes(dims, np.dtype(dtype).itemsize)
         except FrontendError as error:

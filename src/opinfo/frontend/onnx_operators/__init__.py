@@ -4,29 +4,34 @@ from __future__ import annotations
 
 from ..onnx_graph.control_flow import control, scans, sequences
 from ..onnx_graph.converter_table import CONVERTERS
-from ..tabular import feature_rows, trees
+from ..tabular import feature_rows, ngram_counts, trees
 from . import (
     activations,
+    bit_casts,
+    channel_norms,
     contributed,
     convolution,
-    dynamic_lstm,
+    deformable,
     elementwise_operators,
     index_operators,
     normalization,
     pools,
     products,
+    quantise_linear,
     quantized,
-    recurrent,
     spectral,
+    transposed,
 )
 from .arithmetic import extrema, powers, quotients, sums_and_norms
 from .detection import roi_align, suppression
+from .recurrence import dynamic_lstm, recurrent
 from .shaping import grids, resizing, shapes, slices_and_pads
 
 __all__ = [
-    "CONVERTERS", "activations", "contributed", "control", "convolution", "dynamic_lstm",
-    "elementwise_operators", "extrema", "feature_rows", "grids", "index_operators", "normalization",
-    "pools", "powers", "products", "quantized", "quotients", "recurrent", "resizing", "roi_align",
-    "scans", "sequences", "shapes", "slices_and_pads", "spectral", "sums_and_norms", "suppression",
-    "trees",
+    "CONVERTERS", "activations", "bit_casts", "channel_norms", "contributed", "control",
+    "convolution", "deformable", "dynamic_lstm", "elementwise_operators", "extrema", "feature_rows",
+    "grids", "index_operators", "ngram_counts", "normalization", "pools", "powers", "products",
+    "quantise_linear", "quantized", "quotients", "recurrent", "resizing", "roi_align", "scans",
+    "sequences", "shapes", "slices_and_pads", "spectral", "sums_and_norms", "suppression",
+    "transposed", "trees",
 ]  # fmt: skip

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from tvm import relax
 
 from ..onnx_graph.converter_table import converts
@@ -115,7 +114,7 @@ def convolved(node: OnnxNode, data: Any, weights: Any, out_dtype: str | None = N
         node.refuse(f"a convolution in {rank} dimensions, expected 1 to 3")
     if any(is_expr(k) for k in kernel):
         node.refuse("weights of a symbolic size", *kernel)
-    _check_kernel(node, kernel)
+    check_kernel(node, kernel)
     if is_expr(sizes[1]):  # the weights say how many channels there are
         sizes = [sizes[0], kernel[1] * int(node.attr("group", 1)), *sizes[2:]]
         data = node.cast_shape(data, sizes)
@@ -130,7 +129,8 @@ def convolved(node: OnnxNode, data: Any, weights: Any, out_dtype: str | None = N
     )  # fmt: skip
 
 
-def _check_kernel(node: OnnxNode, kernel: Sequence[Dim]) -> None:
+def check_kernel(node: OnnxNode, kernel: Sequence[Dim]) -> None:
+    """Refuse a kernel_shape that is not that of the weights."""
     told = list(node.attr("kernel_shape") or kernel[2:])
     if told != list(kernel[2:]):
         node.refuse(f"kernel_shape is {told}, but the weights have {list(kernel[2:])}")
@@ -142,117 +142,3 @@ def biased(node: OnnxNode, result: Any, k: int) -> Any:
         return result
     bias = relax.op.reshape(node.tensor(k), [1, -1] + [1] * (result.ty.ndim - 2))
     return relax.op.add(result, bias)
-
-
-@converts("ConvTranspose")
-def conv_transpose(node: OnnxNode) -> Any:
-    """Convolve transposed, in one to three dimensions."""
-    sizes, kernel = node.shape(0), node.shape(1)
-    rank = len(sizes) - 2
-    if rank not in LAYOUTS:
-        node.refuse(f"a convolution in {rank} dimensions, expected 1 to 3")
-    _check_kernel(node, kernel)
-    data = node.tensor(0)
-    if is_expr(sizes[1]):  # the weights say how many channels there are
-        data = node.cast_shape(data, [sizes[0], kernel[0], *sizes[2:]])
-    strides = list(node.attr("strides") or [1] * rank)
-    dilations = list(node.attr("dilations") or [1] * rank)
-    extra = list(node.attr("output_padding") or [0] * rank)
-    before, after = _transposed_pads(node, sizes[2:], kernel[2:], strides, dilations, extra)
-    op, layout, kernel_layout = _transposed(rank)
-    crop = [min(p, 0) for p in (*before, *after)]
-    if any(crop):
-        node.refuse("negative padding of a transposed convolution")
-    weights = node.tensor(1) if all(d == 1 for d in dilations) else _spread(node, dilations)
-    result = node.emit(
-        op(data, weights, strides, [*before, *after], extra, [1] * rank,
-           node.attr("group", 1), layout, kernel_layout, out_dtype=accumulated(data))
-    )  # fmt: skip
-    return biased(node, result, 2)
-
-
-def _spread(node: OnnxNode, dilations: Sequence[int]) -> Any:
-    """Return constant weights with zeros in the gaps of dilations, which TVM's kernels ignore."""
-    value = node.value(1)
-    if not value.is_constant or value.elements is None:
-        node.refuse("a transposed convolution with dilations of weights that are not constant")
-    kernel = value.elements.shape[2:]
-    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
-    wide = np.zeros((*value.elements.shape[:2], *reach), value.elements.dtype)
-    steps = tuple(slice(None, None, d) for d in dilations)
-    wide[(slice(None), slice(None), *steps)] = value.elements
-    return relax.const(wide, node.dtype(1))
-
-
-def _transposed(rank: int) -> tuple[Any, str, str]:
-    """The transposed convolution of a rank, and the layouts of data and kernel."""
-    ops = (relax.op.nn.conv1d_transpose, relax.op.nn.conv2d_transpose,
-           relax.op.nn.conv3d_transpose)  # fmt: skip
-    layout, _, kernel_layout = LAYOUTS[rank]
-    return ops[rank - 1], layout, kernel_layout
-
-
-@converts("Col2Im")
-def col2im(node: OnnxNode) -> Any:
-    """Add up blocks of an image, as a transposed convolution with kernels of one element."""
-    image = [int(v) for v in node.array(1, "image_shape").reshape(-1)]
-    block = [int(v) for v in node.array(2, "block_shape").reshape(-1)]
-    rank, (batch, depth, _) = len(image), node.shape(0)
-    size = int(np.prod(block))
-    if rank not in LAYOUTS or len(block) != rank:
-        node.refuse(f"an image in {rank} dimensions and blocks in {len(block)}, expected 1 to 3")
-    if is_expr(depth):
-        node.refuse("channels of a symbolic number", depth)
-    if any(d != 1 for d in node.attr("dilations") or []):
-        node.refuse("blocks with dilations have no lowering")
-    strides, pads = list(node.attr("strides") or [1] * rank), list(node.attr("pads") or [])
-    pads = pads or [0] * (2 * rank)
-    if min(*image, *block, *strides) < 1 or depth % size:
-        got = f"an image of {image}, blocks of {block}, strides of {strides}, {depth} channels"
-        node.refuse(f"{got}, expected numbers from 1, and channels for whole blocks")
-    spaces = [image[k] + pads[k] + pads[rank + k] - block[k] for k in range(rank)]
-    counts = [space // stride + 1 for space, stride in zip(spaces, strides, strict=True)]
-    data = node.emit(relax.op.reshape(node.tensor(0), [batch, depth, *counts]))
-    kernel = np.tile(np.eye(size).reshape(size, 1, *block), (depth // size, *[1] * (rank + 1)))
-    op, layout, kernel_layout = _transposed(rank)
-    return op(data, relax.const(kernel, node.dtype(0)), strides, pads,
-              [space % stride for space, stride in zip(spaces, strides, strict=True)], 1,
-              depth // size, layout, kernel_layout)  # fmt: skip
-
-
-def _transposed_pads(
-    node: OnnxNode, spatial: Sequence[Dim], kernel: Sequence[int], strides: Sequence[int],
-    dilations: Sequence[int], extra: list[int],
-) -> tuple[list[int], list[int]]:  # fmt: skip
-    """Return the padding that a transposed convolution crops, at the starts and the ends.
-
-    Where a requested size is larger than the result, ``extra`` grows: rows of zeros at the end. By
-    ONNX's type inference, and in ONNX Runtime, the automatic size only shrinks.
-    """
-    rank = len(spatial)
-    mode = node.text("auto_pad", "NOTSET")
-    pads = list(node.attr("pads") or [0] * (2 * rank))
-    shape = node.attr("output_shape")
-    if mode == "VALID" and shape is None:
-        return [0] * rank, [0] * rank
-    if mode in ("NOTSET", "") and shape is None:
-        return pads[:rank], pads[rank:]
-    before, after = [], []
-    for k in range(rank):
-        if is_expr(kernel[k]):
-            node.refuse("weights of a symbolic size", kernel[k])
-        reach = (kernel[k] - 1) * dilations[k] + 1
-        if shape is None:
-            total = reach + extra[k] - strides[k]
-        elif is_expr(spatial[k]):
-            node.refuse("output_shape with a symbolic size", spatial[k])
-        else:
-            total = strides[k] * (spatial[k] - 1) + extra[k] + reach - list(shape)[-rank:][k]
-        if shape is not None:
-            extra[k] += max(-total, 0)
-        total = max(total, 0)
-        half = total // 2
-        first = half if mode == "SAME_UPPER" else total - half
-        before.append(first)
-        after.append(total - first)
-    return before, after

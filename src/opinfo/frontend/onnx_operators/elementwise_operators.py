@@ -12,6 +12,7 @@ from tvm import relax
 from ...analysis.support.tvm_compat import GenericConst
 from ..onnx_graph.attributes import dtype_name
 from ..onnx_graph.converter_table import converts
+from ..onnx_graph.narrow_types import as_bytes, check_result
 from ..onnx_graph.onnx_node import OnnxNode, dims_of
 from ..onnx_graph.tvm_converters import broadcast, convert
 from ..onnx_graph.values import TensorValue
@@ -38,7 +39,9 @@ def dropout(node: OnnxNode) -> list[Any]:
 def cast(node: OnnxNode) -> Any:
     """Convert the dtype; bool is whether an element is not 0."""
     to = dtype_name(node.attrs["to"]) if node.op == "Cast" else node.dtype(1)
-    data, own = node.tensor(0), node.dtype(0)
+    check_result(node, to)
+    value = as_bytes(node, 0)
+    data, own = node.graph.tensor(value), value.dtype
     if own == to:
         return data
     if to == "bool":

@@ -35,7 +35,7 @@ def layer_normalization(node: OnnxNode) -> list[Any]:
         if not node.wants(1) and not node.wants(2):
             return [result, None, None]
     mean = node.emit(relax.op.mean(data, axes, keepdims=True))
-    variance = _variance(node, data, mean, axes)
+    variance = variance_of(node, data, mean, axes)
     inverse = relax.op.rsqrt(node.emit(relax.op.add(variance, relax.const(epsilon, dtype))))
     deviation = node.emit(inverse)
     if dtype == "float64":  # TVM's kernel takes other floats
@@ -69,7 +69,7 @@ def batch_normalization(node: OnnxNode) -> Any:
     data, dtype, rank = node.tensor(0), node.dtype(0), node.rank(0)
     axes = [axis for axis in range(rank) if axis != 1]
     mean = node.emit(relax.op.mean(data, axes, keepdims=True))
-    variance = _variance(node, data, mean, axes)
+    variance = variance_of(node, data, mean, axes)
     epsilon = relax.const(float(node.attr("epsilon", 1e-5)), dtype)
     centred = node.emit(relax.op.subtract(data, mean))
     deviation = node.emit(relax.op.sqrt(node.emit(relax.op.add(variance, epsilon))))
@@ -86,15 +86,6 @@ def batch_normalization(node: OnnxNode) -> Any:
     return [relax.op.add(node.emit(result), node.emit(bias)), *running]
 
 
-@converts("InstanceNormalization")
-def instance_normalization(node: OnnxNode) -> Any:
-    """Normalise each channel of each image; TVM would take a scale of any size for all channels."""
-    channels = node.shape(0)[1:2]
-    for k in (1, 2):
-        node.check_shape(k, channels)
-    return convert(node)
-
-
 @converts("MeanVarianceNormalization")
 def mean_variance_normalization(node: OnnxNode) -> Any:
     """Subtract the mean along axes and divide by the deviation."""
@@ -104,12 +95,13 @@ def mean_variance_normalization(node: OnnxNode) -> Any:
         node.refuse(f"axes are {given}, expected -{rank} to {rank - 1}")
     axes = sorted({axis % rank for axis in given})
     mean = node.emit(relax.op.mean(data, axes, keepdims=True))
-    deviation = relax.op.sqrt(_variance(node, data, mean, axes))
+    deviation = relax.op.sqrt(variance_of(node, data, mean, axes))
     divisor = node.emit(relax.op.add(deviation, relax.const(1e-9, node.dtype(0))))
     return relax.op.divide(node.emit(relax.op.subtract(data, mean)), divisor)
 
 
-def _variance(node: OnnxNode, data: Any, mean: Any, axes: Sequence[int]) -> Any:
+def variance_of(node: OnnxNode, data: Any, mean: Any, axes: Sequence[int]) -> Any:
+    """Return the mean square of the distances from the mean along axes, which are kept."""
     centred = node.emit(relax.op.subtract(data, mean))
     square = node.emit(relax.op.multiply(centred, centred))
     return node.emit(relax.op.mean(square, list(axes), keepdims=True))

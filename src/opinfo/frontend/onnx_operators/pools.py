@@ -38,8 +38,6 @@ def average_pool(node: OnnxNode) -> Any:
     include = bool(node.attr("count_include_pad", 0))
     what = _window(node)
     data, ceil = node.tensor(0), _rounded_up(node, what)
-    if any(d != 1 for d in what.dilations):
-        node.refuse("an average with dilations has no lowering")
     if not include:
         _check_inside(node, what)
     if ceil is what and what.is_static:
@@ -154,8 +152,6 @@ def lp_pool(node: OnnxNode) -> Any:
     order = float(node.attr("p", 2))
     powers = node.emit(relax.op.power(relax.op.abs(node.tensor(0)), relax.const(order, dtype)))
     data, what = _zero_padded(node, powers, _rounded_up(node, what))
-    if any(d != 1 for d in what.dilations):
-        node.refuse("a norm with dilations has no lowering")
     mean = node.emit(_pool(node, "avg_pool", data, what, True))
     total = relax.op.multiply(mean, relax.const(float(np.prod(what.kernel)), dtype))
     return relax.op.power(total, relax.const(1.0 / order, dtype))

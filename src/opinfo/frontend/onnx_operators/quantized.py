@@ -162,11 +162,16 @@ def _scalar(node: OnnxNode, k: int) -> Any:
 
 def _quantized(node: OnnxNode, result: Any, k: int, axis: int) -> Any:
     """Round to the dtype of the zero point, halves to even as ONNX does."""
-    dtype = node.dtype(k + 1)
+    return codes_of(node, result, _scalar(node, k), _scalar(node, k + 1), node.dtype(k + 1))
+
+
+def codes_of(node: OnnxNode, data: Any, scale: Any, point: Any, dtype: str) -> Any:
+    """Return numbers divided by a scale and rounded, halves to even, plus a zero point or None."""
     low, high = extremes(dtype)
-    point = relax.op.astype(_scalar(node, k + 1), "float32")
-    codes = node.emit(relax.op.round(relax.op.divide(result, _scalar(node, k))))
-    codes = node.emit(relax.op.clip(relax.op.add(codes, point), float(low), float(high)))
+    codes = node.emit(relax.op.round(relax.op.divide(data, scale)))
+    if point is not None:
+        codes = relax.op.add(codes, relax.op.astype(point, str(data.ty.dtype)))
+    codes = node.emit(relax.op.clip(node.emit(codes), float(low), float(high)))
     return relax.op.astype(codes, dtype)
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from tvm import relax, tirx
 
-from ...analysis.recurrent.cells import Cell, CellOps, gru, lstm, relax_ops
+from ...analysis.recurrent.cell_ops import CellOps, relax_ops
+from ...analysis.recurrent.cells import Cell, gru, lstm
 from ...analysis.recurrent.recurrence import Recurrence
 
 #: Up to this many steps are unrolled into operators; more become one PrimFunc.
@@ -57,8 +58,7 @@ def emit_layer(builder: Any, layer: RecurrentLayer, data: Any) -> list[Any]:
     Args:
         builder: The block builder.
         layer: The layer.
-        data: The sequence: steps, batch, input size. Its dtype is float32 unless the layer
-            `is_unrolled`.
+        data: The sequence: steps, batch, input size.
 
     Returns:
         The hidden states of all steps (steps, batch, hidden), the last hidden state, and the last
@@ -102,14 +102,14 @@ class _Unrolled:
         gates = emit(relax.op.add(row, emit(relax.op.matmul(hidden, layer.recurrent))))
         gates = emit(relax.op.add(gates, layer.bias[1]))
         if cell.op == "RNN":
-            return emit(self.ops.activations[cell.activations[0]](gates)), None
+            return emit(self.ops.activation(cell.activations[0])(gates)), None
         peepholes = None if layer.peepholes is None else self._gates(layer.peepholes, 3)
         after_hidden, after = lstm(cell, self.ops, self._gates(gates, 4), state, peepholes)
         return emit(after_hidden), emit(after)
 
     def _gru(self, row: Any, hidden: Any) -> Any:
         emit, cell = self.emit_, self.layer.cell
-        reset = self.ops.activations[cell.activations[0]]
+        reset = self.ops.activation(cell.activations[0])
         z, r, new = self._gates(row, 3)
         wz, wr, wh = self._gates(self.layer.recurrent, 3)
         bz, br, bh = self._gates(self.layer.bias[1], 3)

@@ -48,7 +48,8 @@ def _number_of_none(node: OnnxNode) -> float:
     """Return the sum, product, mean, norm or logarithm of no elements."""
     if node.op in ("ReduceLogSum", "ReduceLogSumExp"):
         return -np.inf if np.dtype(node.dtype(0)).kind == "f" else 0.0
-    # A mean of nothing is undefined in ONNX; ONNX Runtime has 0.
+    # A mean of nothing is undefined in ONNX; ONNX Runtime has 0. Along a symbolic axis that is
+    # empty in a call, a mean of floats is NaN: it stays the operator that backends take.
     return 1.0 if node.op == "ReduceProd" else 0.0
 
 
@@ -56,7 +57,8 @@ def _mean_of_integers(node: OnnxNode, data: Any, axes: Sequence[int]) -> Any:
     """Return the mean, truncated; that of TVM's operator has the dtype of sizes."""
     dims = node.shape(0)
     sizes = [dims[axis] for axis in axes]
-    count = node.shape_tensor([functools.reduce(node.arithmetic.multiply, sizes, 1)], node.dtype(0))
+    number = node.arithmetic.maximum(functools.reduce(node.arithmetic.multiply, sizes, 1), 1)
+    count = node.shape_tensor([number], node.dtype(0))  # a CPU would end the process for 0
     total = relax.op.sum(data, axes, bool(node.attr("keepdims", 1))) if axes else data
     return relax.op.divide(node.emit(total), node.reshape(count, ()))
 

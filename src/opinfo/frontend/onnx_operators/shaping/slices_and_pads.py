@@ -175,7 +175,11 @@ def pad(node: OnnxNode) -> Any:
     before, after = [0] * rank, [0] * rank
     for k, axis in enumerate(axes):
         before[axis], after[axis] = amounts[k], amounts[k + len(axes)]
-    number = node.array(2, "the value").reshape(-1)[0] if node.has(2) else node.attr("value", 0.0)
+    number = node.attr("value", 0.0)
+    if node.has(2) and node.value(2).elements is None:
+        number = node.emit(relax.op.reshape(node.tensor(2), ()))
+    elif node.has(2):
+        number = node.array(2, "the value").reshape(-1)[0]
     return padded(node, node.tensor(0), before, after, number, mode)
 
 
@@ -194,7 +198,7 @@ def padded(
         data: The tensor.
         before: The number of elements to add at the start of each axis.
         after: The number of elements to add at the end of each axis.
-        number: The value of the new elements in mode "constant".
+        number: The value of the new elements in mode "constant": a number, or a scalar of Relax.
         mode: A key of `MODES`.
     """
     dims = [int(d.value) if isinstance(d, tirx.IntImm) else d for d in data.ty.shape.values]
@@ -212,7 +216,9 @@ def padded(
             # an axis is repeated once, without its edge in mode reflect
             least = 1 if mode == "edge" else amount + (mode == "reflect")
             node.require(dim >= (least if amount else 0))
-    value = np.asarray(number).item()
+    if is_expr(number) and mode == "constant":
+        return node.builder.emit_te(_padded_by, data, number, _exprs(before), _exprs(after))
+    value = 0.0 if is_expr(number) else np.asarray(number).item()
     exact = mode != "constant" or isinstance(value, float) or int(float(value)) == value
     if exact and all(isinstance(x, int) for x in before + after):  # Relax's value is a float
         widths = [int(x) for pair in zip(before, after, strict=True) for x in pair]
@@ -220,6 +226,13 @@ def padded(
     if mode != "constant":
         node.refuse(f"mode '{mode}' with symbolic pads", *before, *after)
     fill = tirx.const(value, str(data.ty.dtype))
-    first = [x if is_expr(x) else tirx.IntImm("int64", x) for x in before]
-    last = [x if is_expr(x) else tirx.IntImm("int64", x) for x in after]
-    return node.builder.emit_te(topi.nn.pad, data, first, last, fill)
+    return node.builder.emit_te(topi.nn.pad, data, _exprs(before), _exprs(after), fill)
+
+
+def _exprs(dims: list[Dim]) -> list[Any]:
+    return [x if is_expr(x) else tirx.IntImm("int64", x) for x in dims]
+
+
+def _padded_by(data: Any, value: Any, before: list[Any], after: list[Any]) -> Any:
+    """Pad with the element of a tensor."""
+    return topi.nn.pad(data, before, after, value())

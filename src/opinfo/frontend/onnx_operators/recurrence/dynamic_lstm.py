@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from ...analysis.recurrent.quantized_lstm import QuantizedLstm
-from ..onnx_graph.converter_table import MICROSOFT, converts
-from ..onnx_graph.onnx_node import OnnxNode
+from ....analysis.recurrent.quantized_lstm import QuantizedLstm
+from ...onnx_graph.converter_table import MICROSOFT, converts
+from ...onnx_graph.onnx_node import OnnxNode
 from .recurrent import DirectionOperands, sequence
 
 #: The inputs with weights, each with those of its scale and its zero point.

@@ -9,12 +9,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from tvm import relax
 
-from ...analysis.recurrent.cells import DEFAULTS, GATES, Cell, relax_ops
-from ..onnx_graph.converter_table import converts
-from ..onnx_graph.onnx_node import OnnxNode, dims_of
-from ..onnx_graph.scalars import is_expr
-from ..onnx_graph.values import Dim
-from ..recurrent.recurrent_layer import RecurrentLayer, emit_layer
+from ....analysis.recurrent.cells import DEFAULTS, GATES, Cell
+from ...onnx_graph.converter_table import converts
+from ...onnx_graph.onnx_node import OnnxNode, dims_of
+from ...onnx_graph.scalars import is_expr
+from ...onnx_graph.values import Dim
+from ...recurrent.recurrent_layer import RecurrentLayer, emit_layer
+from .cell_activations import activations
 
 #: Runs one direction: from its operands, whether it is reversed, and the sequence (steps, batch,
 #: input size) to its hidden states and last states.
@@ -32,8 +33,8 @@ def recurrent(node: OnnxNode) -> list[Any]:
 def sequence(node: OnnxNode, run: Run) -> list[Any]:
     """Convert a recurrent operator."""
     first = bool(node.attr("layout", 0))  # whether the batch comes first
-    if node.attr("clip"):
-        node.refuse("clip is not supported")
+    if node.attr("clip", 0.0) < 0:
+        node.refuse(f"clip is {node.attr('clip'):g}, expected a number from 0")
     if node.rank(0) != 3:
         node.refuse(f"input 0 has {node.rank(0)} dimensions, expected 3")
     data = node.tensor(0)
@@ -61,9 +62,6 @@ def _run(operands: DirectionOperands, reverse: bool, data: Any) -> list[Any]:
         operands.cell(), reverse, operands.weights(1), operands.weights(2), operands.bias(),
         operands.hidden(), operands.state(), operands.lengths(), operands.peepholes(),
     )  # fmt: skip
-    steps = dims_of(data)[0]
-    if node.dtype(0) != "float32" and not layer.is_unrolled(steps):
-        node.refuse(f"a sequence of {node.dtype(0)}, expected float32", steps)
     return emit_layer(node.builder, layer, data)
 
 
@@ -105,19 +103,9 @@ class DirectionOperands:
     def cell(self) -> Cell:
         """Return the cell."""
         defaults = DEFAULTS[self.op]
-        names = [x.decode() if isinstance(x, bytes) else x for x in
-                 self.node.attr("activations") or defaults * self.count]  # fmt: skip
-        own = names[len(defaults) * self.index : len(defaults) * (self.index + 1)]
-        known = relax_ops("float32").activations
-        spelling = {name.lower(): name for name in known}
-        for name in own:
-            if name.lower() not in spelling:
-                self.node.refuse(f"activation '{name}', expected one of {', '.join(known)}")
-        if self.node.attr("activation_alpha") or self.node.attr("activation_beta"):
-            if any(name.lower() in ("hardsigmoid", "leakyrelu") for name in own):
-                self.node.refuse("activations with alpha or beta are not supported")
-        return Cell(self.op, tuple(spelling[name.lower()] for name in own),
-                    bool(self.node.attr("linear_before_reset", 0)),
+        every = activations(self.node, list(defaults) * self.count)
+        own = every[len(defaults) * self.index : len(defaults) * (self.index + 1)]
+        return Cell(self.op, tuple(own), bool(self.node.attr("linear_before_reset", 0)),
                     bool(self.node.attr("input_forget", 0)))  # fmt: skip
 
     def bias(self) -> tuple[Any, Any]:
@@ -169,9 +157,14 @@ class DirectionOperands:
 
     def lengths(self) -> Any:
         """Return the lengths of the sequences; None if all are whole."""
-        if not self.node.has(_LENGTHS):
+        node = self.node
+        if not node.has(_LENGTHS):
             return None
-        return self.node.cast_shape(self.node.tensor(_LENGTHS), [self.batch])
+        lengths = node.cast_shape(node.tensor(_LENGTHS), [self.batch])
+        # Code would read and write at any length; the indices of a `take` are checked.
+        steps = node.arithmetic.add(node.shape(0)[1 if self.batch_first else 0], 1)
+        known = node.emit(relax.op.arange(0, steps, 1, "int64"))
+        return node.emit(relax.op.take(known, lengths, 0, mode="fast"))
 
     def peepholes(self) -> Any:
         """Return the peepholes of an LSTM; None without."""
