@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from tvm import relax
+from tvm import relax, tirx
 
 from ..nodes.arguments import Converter, arguments
+from ..nodes.assertions import assert_none
 
 op = relax.op
 
@@ -25,7 +26,7 @@ def put_by_mask(importer: Any, node: Any) -> Any:
     """Convert ``x[:, mask] = values`` and ``x[:, mask] += values``.
 
     Raises:
-        NotImplementedError: There are other indices, or a value for each chosen element.
+        NotImplementedError: There are other indices, or as many values as the data chooses.
     """
     args = arguments(importer, node)
     x, emit = args["self"], importer.block_builder.emit
@@ -37,26 +38,41 @@ def put_by_mask(importer: Any, node: Any) -> Any:
     behind = rank - place - mask.ty.ndim
     values = args["values"]
     if node.args[2] not in importer.chosen:
-        values = _spread(importer, node, values, mask.ty.ndim, behind)
+        values = _spread(importer, node, values, mask, behind)
     mask = emit(op.reshape(emit(op.astype(mask, "bool")), [*mask.ty.shape, *[1] * behind]))
     if args["accumulate"]:
         values = emit(op.add(x, values))
     return emit(op.where(mask, values, x))
 
 
-def _spread(importer: Any, node: Any, values: Any, taken: int, behind: int) -> Any:
-    """Return values with axes of size 1 for those of the mask, in place of the chosen elements."""
-    shape = list(values.ty.shape)
+def _spread(importer: Any, node: Any, values: Any, mask: Any, behind: int) -> Any:
+    """Return values with the axes of the mask in place of that of the chosen elements."""
+    shape, emit = list(values.ty.shape), importer.block_builder.emit
     if len(shape) <= behind:
         return values
     at = len(shape) - behind - 1
+    taken: list[Any] = [1] * mask.ty.ndim
     if not importer._equal(shape[at], 1):
-        raise NotImplementedError(
-            f"it writes {node.args[2]}, a value for each element that a mask chooses, so its shape "
-            "depends on the data; compute values for all elements and use torch.where"
-        )
-    widened = [*shape[:at], *[1] * taken, *shape[at + 1 :]]
-    return importer.block_builder.emit(op.reshape(values, widened))
+        if not isinstance(shape[at], tirx.IntImm) or int(shape[at]) == 0:
+            raise NotImplementedError(
+                f"it writes {node.args[2]}, a value for each element that a mask chooses, so its "
+                "shape depends on the data; compute values for all elements and use torch.where"
+            )
+        values = emit(op.take(values, _ranks(importer, mask, int(shape[at])), at))
+        taken = list(mask.ty.shape)
+    return emit(op.reshape(values, [*shape[:at], *taken, *shape[at + 1 :]]))
+
+
+def _ranks(importer: Any, mask: Any, count: int) -> Any:
+    """Return how many elements a mask chooses before each; a call fails if it chooses others."""
+    emit = importer.block_builder.emit
+    flat = emit(op.astype(emit(op.reshape(emit(op.astype(mask, "bool")), [-1])), "int64"))
+    total, ends = emit(op.sum(flat)), emit(op.cumsum(flat, 0))
+    importer.assertions.append((emit(op.equal(total, relax.const(count, "int64"))),
+                                f"a mask chooses another number of elements than {count}, the "
+                                "number of values that it writes"))  # fmt: skip
+    ranks = emit(op.subtract(ends, flat))
+    return emit(op.minimum(ranks, relax.const(count - 1, "int64")))
 
 
 def _masked_scatter(importer: Any, node: Any) -> Any:
@@ -73,15 +89,33 @@ def _masked_scatter(importer: Any, node: Any) -> Any:
     return emit(op.where(mask, emit(op.reshape(taken, shape)), x))
 
 
+def _repeated(importer: Any, node: Any) -> Any:
+    """Convert repeat_interleave of a known size: for each place, the repeats that end before it."""
+    args = arguments(importer, node)
+    repeats, size = args["repeats"], args["output_size"]
+    if size is None:
+        _depends_on_data(importer, node)
+    emit = importer.block_builder.emit
+    total = emit(op.sum(emit(op.astype(repeats, "int64"))))
+    message = f"the repeats are not {size} in all, or one is below 0"
+    importer.assertions.append((emit(op.equal(total, importer._number(size, "int64"))), message))
+    assert_none(importer, emit(op.less(repeats, relax.const(0, repeats.ty.dtype))), message)
+    ends = emit(op.cumsum(emit(op.astype(repeats, "int64")), 0))
+    places = emit(op.expand_dims(emit(op.arange(0, size, 1, "int64")), 1))
+    before = emit(op.sum(emit(op.astype(emit(op.less_equal(ends, places)), "int64")), [1]))
+    return emit(op.minimum(before, importer._number(repeats.ty.shape[0] - 1, "int64")))
+
+
 def _depends_on_data(importer: Any, node: Any) -> Any:
     raise NotImplementedError("the shape of its result depends on the data; compute all elements "
                               "and use torch.where, or a fixed number of them by topk")  # fmt: skip
 
 
 _SIZED_BY_DATA = ("nonzero.default", "masked_select.default", "_unique2.default",
-                  "unique_dim.default", "unique_consecutive.default", "bincount.default",
-                  "repeat_interleave.Tensor")  # fmt: skip
+                  "unique_dim.default", "unique_consecutive.default",
+                  "bincount.default")  # fmt: skip
 CONVERTERS: Mapping[str, Converter] = {
     "masked_scatter.default": _masked_scatter,
+    "repeat_interleave.Tensor": _repeated,
     **dict.fromkeys(_SIZED_BY_DATA, _depends_on_data),
 }
