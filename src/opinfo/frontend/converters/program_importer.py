@@ -305,6 +305,7 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
             inputs_vars = bind_derived(self.block_builder, inputs_vars, self._types)
             self._types = {}
         self._check_guards()
+        self._check_unsupported_func_type(nodes)  # of the graphs of branches, too
         self.chosen |= chosen(nodes)
         outer, self.assertions = self.assertions, []
         try:

@@ -68,8 +68,8 @@ def describe(node: Any) -> str:
 
 
 def _source(meta: Mapping[str, Any]) -> str:
-    """Return the line of the user's model that a torch node comes from."""
-    lines = re.findall(r'File "(.+)", line (\d+)', str(meta.get("stack_trace") or ""))
+    """Return the line of the user's model that a torch node comes from, not of generated code."""
+    lines = re.findall(r'File "([^<].*)", line (\d+)', str(meta.get("stack_trace") or ""))
     return f"{Path(lines[-1][0]).name}:{lines[-1][1]}" if lines else ""
 
 
