@@ -29,6 +29,15 @@ def test_a_mask_chooses_as_many_elements_as_are_written() -> None:
         machine(written, (x, rows, mask))(x, ~rows | rows, mask)
 
 
+def test_a_mask_chooses_no_more_elements_than_the_source_has() -> None:
+    x, few = torch.randn(3, 4), torch.arange(12).view(3, 4) % 2 == 0
+    call = machine(lambda x, mask, y: (x.masked_scatter(mask, y),), (x, few, torch.arange(7.0)))
+    for y in (torch.arange(7.0), -torch.arange(7.0)):
+        torch.testing.assert_close(call(x, few, y)[0], x.masked_scatter(few, y))
+    with pytest.raises(Exception, match="chooses more elements than masked_scatter's source has"):
+        call(x, few | (x > -9), torch.arange(7.0))
+
+
 def test_repeats_of_a_known_sum() -> None:
     def repeated(x: torch.Tensor, repeats: torch.Tensor) -> Any:
         return (torch.repeat_interleave(x, repeats, 0, output_size=6),)

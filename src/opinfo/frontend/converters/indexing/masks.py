@@ -66,26 +66,36 @@ def _spread(importer: Any, node: Any, values: Any, mask: Any, behind: int) -> An
 def _ranks(importer: Any, mask: Any, count: int) -> Any:
     """Return how many elements a mask chooses before each; a call fails if it chooses others."""
     emit = importer.block_builder.emit
-    flat = emit(op.astype(emit(op.reshape(emit(op.astype(mask, "bool")), [-1])), "int64"))
-    total, ends = emit(op.sum(flat)), emit(op.cumsum(flat, 0))
+    ranks, total = _counted(importer, mask)
     importer.assertions.append((emit(op.equal(total, relax.const(count, "int64"))),
                                 f"a mask chooses another number of elements than {count}, the "
                                 "number of values that it writes"))  # fmt: skip
-    ranks = emit(op.subtract(ends, flat))
     return emit(op.minimum(ranks, relax.const(count - 1, "int64")))
 
 
+def _counted(importer: Any, mask: Any) -> tuple[Any, Any]:
+    """Return how many elements a mask chooses before each, and in all."""
+    emit = importer.block_builder.emit
+    flat = emit(op.astype(emit(op.reshape(emit(op.astype(mask, "bool")), [-1])), "int64"))
+    return emit(op.subtract(emit(op.cumsum(flat, 0)), flat)), emit(op.sum(flat))
+
+
 def _masked_scatter(importer: Any, node: Any) -> Any:
-    """Convert masked_scatter: the k-th chosen element becomes the k-th of the source."""
+    """Convert masked_scatter: the k-th chosen element becomes the k-th of the source.
+
+    A call fails where the mask chooses more elements than the source has.
+    """
     args = arguments(importer, node)
-    emit, x = importer.block_builder.emit, args["self"]
-    shape = importer._sizes(node)
+    emit, x, shape = importer.block_builder.emit, args["self"], importer._sizes(node)
     mask = emit(op.broadcast_to(emit(op.astype(args["mask"], "bool")), shape))
-    flat = emit(op.astype(emit(op.reshape(mask, [-1])), "int64"))
-    count = emit(op.cumsum(flat, 0))
-    zero, one = relax.const(0, "int64"), relax.const(1, "int64")
-    at = emit(op.where(emit(op.reshape(mask, [-1])), emit(op.subtract(count, one)), zero))
-    taken = emit(op.take(emit(op.reshape(args["source"], [-1])), at, 0))
+    source = emit(op.reshape(args["source"], [-1]))
+    ranks, total = _counted(importer, mask)
+    size = importer._number(source.ty.shape[0], "int64")
+    enough = emit(op.less_equal(total, size))
+    message = "a mask chooses more elements than masked_scatter's source has"
+    importer.assertions.append((enough, message))
+    last = emit(op.subtract(size, relax.const(1, "int64")))
+    taken = emit(op.take(source, emit(op.minimum(ranks, last)), 0))
     return emit(op.where(mask, emit(op.reshape(taken, shape)), x))
 
 
