@@ -67,7 +67,8 @@ HYBRIDS: dict[str, tuple[str, dict[str, Any]]] = {
     "glm4": ("Glm4ForCausalLM", {**_SIZES, "head_dim": 16}),
     "dbrx": ("DbrxForCausalLM", {
         "d_model": 64, "n_heads": 4, "n_layers": 2, "max_seq_len": 256, "vocab_size": 101,
-        "attn_config": {"kv_n_heads": 2, "clip_qkv": 8.0}, "attn_implementation": "eager",
+        "attn_config": {"kv_n_heads": 2, "clip_qkv": 8.0, "rope_theta": 1e4},
+        "attn_implementation": "eager",
         "ffn_config": {"hidden_size": 64, "ffn_hidden_size": 32, "moe_num_experts": 4,
                        "moe_top_k": 2}}),
     "llama4": ("Llama4ForCausalLM", {

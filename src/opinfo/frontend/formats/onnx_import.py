@@ -16,6 +16,7 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
+from ..checks.node_description import describe
 from ..checks.onnx_schema import (
     STANDARD,
     check_function,
@@ -44,7 +45,6 @@ from ..onnx_graph.values import (
 )
 from ..onnx_operators import CONVERTERS
 from ..reading import crash_place
-from .importer import describe
 from .onnx_scope import (
     check_declared,
     check_operands,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..importer import describe
+from ...checks.node_description import describe
 
 
 def drop_fixed_inputs(program: Any) -> list[str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ..importer import describe
+from ...checks.node_description import describe
 
 
 def return_writes(program: Any) -> list[str]:
