@@ -1,8 +1,8 @@
 """Configurations of newer decoders of `transformers`, with a cache, in small sizes.
 
-olmoe, granite_moe, dbrx, llama4, glm4_moe, gpt_oss      experts; some have one fused matrix
-cohere, cohere2, minicpm3, phi, phi4, nemotron, helium   attention and norms in other forms
-glm4, smollm3, ernie4_5, mistral, gemma3                 and windows that slide
+olmoe, granite_moe, llama4          experts; `granite_moe` has one fused matrix for gate and up
+cohere, cohere2, minicpm3, phi, phi4, nemotron      attention, norms and rotations in other forms
+glm4, smollm3, mistral, gemma3      the same, and windows that slide
 gemma3n                   layers that share keys and values, sparse activations
 qwen2_vl, qwen3_vl        the part of a vision-language model that reads text
 jamba, bamba, qwen3_next, lfm2, falcon_h1, zamba2      layers with a state beside attention
@@ -62,15 +62,7 @@ HYBRIDS: dict[str, tuple[str, dict[str, Any]]] = {
                                      "query_pre_attn_scalar": 16}),
     "mistral": ("MistralForCausalLM", {**_SIZES, "sliding_window": 32}),
     "smollm3": ("SmolLM3ForCausalLM", {**_SIZES, "no_rope_layers": [1, 0]}),
-    "helium": ("HeliumForCausalLM", {**_SIZES, "head_dim": 16}),
-    "ernie4_5": ("Ernie4_5ForCausalLM", {**_SIZES, "head_dim": 16}),
     "glm4": ("Glm4ForCausalLM", {**_SIZES, "head_dim": 16}),
-    "dbrx": ("DbrxForCausalLM", {
-        "d_model": 64, "n_heads": 4, "n_layers": 2, "max_seq_len": 256, "vocab_size": 101,
-        "attn_config": {"kv_n_heads": 2, "clip_qkv": 8.0, "rope_theta": 1e4},
-        "attn_implementation": "eager",
-        "ffn_config": {"hidden_size": 64, "ffn_hidden_size": 32, "moe_num_experts": 4,
-                       "moe_top_k": 2}}),
     "llama4": ("Llama4ForCausalLM", {
         **_SIZES, "head_dim": 16, "intermediate_size_mlp": 96, "num_local_experts": 4,
         "no_rope_layers": [1, 0], "interleave_moe_layer_step": 2, "attention_chunk_size": 32,

@@ -17,10 +17,6 @@ _TEXT = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "v
          "bos_token_id": 1, "eos_token_id": 2}  # fmt: skip
 _IMAGE = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
           "intermediate_size": 96, "image_size": 32, "patch_size": 8}  # fmt: skip
-_PAIR = {"vocab_size": 101, "d_model": 64, "encoder_layers": 2, "decoder_layers": 2,
-         "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 96,
-         "decoder_ffn_dim": 96, "max_position_embeddings": 64, "pad_token_id": 0,
-         "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}  # fmt: skip
 _GEMMA = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "vocab_size": 101,
           "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "sliding_window": 8,
           "query_pre_attn_scalar": 16, "max_position_embeddings": 64,
@@ -41,20 +37,12 @@ ENCODERS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "decoder_start_token_id": 0}),
     "t5gemma": ("pair", "T5GemmaForConditionalGeneration", {
         "encoder": _GEMMA, "decoder": _GEMMA, "vocab_size": 101}),
-    "pegasus": ("pair", "PegasusForConditionalGeneration", _PAIR),
-    "m2m_100": ("pair", "M2M100ForConditionalGeneration", _PAIR),
     "clip": ("text and image", "CLIPModel", {
         "text_config": {**_TEXT, "projection_dim": 32}, "projection_dim": 32,
         "vision_config": {**_IMAGE, "projection_dim": 32}}),
-    "siglip": ("text and image", "SiglipModel", {
-        "text_config": {**_TEXT, "projection_size": 64}, "vision_config": _IMAGE}),
-    "dinov2": ("image", "Dinov2Model", {**_IMAGE, "mlp_ratio": 2}),
     "sam": ("image", "SamVisionModel", {
         **_IMAGE, "output_channels": 16, "window_size": 3, "global_attn_indexes": [1],
         "num_pos_feats": 8, "mlp_dim": 64}),
-    "segformer": ("image", "SegformerForSemanticSegmentation", {
-        "hidden_sizes": [8, 16, 20, 32], "num_attention_heads": [1, 2, 2, 4],
-        "depths": [1, 1, 1, 1], "decoder_hidden_size": 16, "num_labels": 5}),
     "deformable_detr": ("one image", "DeformableDetrForObjectDetection", {
         "backbone_config": _RESNET, "backbone": None, "use_timm_backbone": False, "d_model": 32,
         "use_pretrained_backbone": False, "encoder_layers": 1, "decoder_layers": 1,
@@ -108,6 +96,5 @@ _READS: dict[str, tuple[tuple[str, ...], Any, list[tuple[torch.Tensor, ...]]]] =
 #: The results that are compared, where there is more than the first.
 _RESULTS = {
     "clip": ("logits_per_image", "text_embeds", "image_embeds"),
-    "siglip": ("logits_per_image", "text_embeds", "image_embeds"),
     "deformable_detr": ("logits", "pred_boxes"),
 }
