@@ -45,7 +45,7 @@ ENCODERS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "num_pos_feats": 8, "mlp_dim": 64}),
     "deformable_detr": ("one image", "DeformableDetrForObjectDetection", {
         "backbone_config": _RESNET, "backbone": None, "use_timm_backbone": False, "d_model": 32,
-        "use_pretrained_backbone": False, "encoder_layers": 1, "decoder_layers": 1,
+        "use_pretrained_backbone": False, "encoder_layers": 1, "decoder_layers": 2,
         "encoder_ffn_dim": 32, "decoder_ffn_dim": 32, "encoder_attention_heads": 4,
         "decoder_attention_heads": 4, "num_queries": 7, "num_labels": 5}),
     "wav2vec2_bert": ("sound", "Wav2Vec2BertForCTC", {
