@@ -1,11 +1,11 @@
-"""Compile state spaces, encoders with decoders and DeepSeek as `torch.export` writes them.
+"""Compile state spaces, encoders, hybrids and newer decoders as `torch.export` writes them.
 
     python -m benchmarks.programs [--backends NAME ...] [PROGRAM ...]
 
-A program is an architecture of `benchmarks.common.decoders.torch_programs` or `torch_hybrids`, or
-one of its parts, `t5.step`. One line a program: seconds to import and to compile it, and for each
-length the largest difference to torch, relative to the largest value of the result. Exits 1 if one
-is above 1e-4.
+A program is an architecture of `torch_programs`, `torch_hybrids` or `torch_encoders` in
+`benchmarks.common.decoders`, or one of its parts, `t5.step`. One line a program: seconds to import
+and to compile it, and for each length the largest difference to torch, relative to the largest
+value of the result. Exits 1 if one is above 1e-4.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ import torch
 import tvm
 
 import opinfo
-from benchmarks.common.decoders.torch_hybrids import HYBRIDS, hybrid_programs
+from benchmarks.common.decoders.hybrid_configurations import HYBRIDS
+from benchmarks.common.decoders.torch_encoders import ENCODERS, encoder_programs
+from benchmarks.common.decoders.torch_hybrids import hybrid_programs
 from benchmarks.common.decoders.torch_programs import CONFIGURATIONS, Program, programs
 from opinfo.frontend.checks.tidy import tidy
 from opinfo.frontend.formats.from_torch import from_program
@@ -68,15 +70,17 @@ def measure(program: Program, backends: Sequence[str] | None) -> list[float]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.programs", description=__doc__)
-    every = [*CONFIGURATIONS, *HYBRIDS]
-    parser.add_argument("program", nargs="*", default=every, metavar="PROGRAM")
+    builders = {**dict.fromkeys(CONFIGURATIONS, programs),
+                **dict.fromkeys(HYBRIDS, hybrid_programs),
+                **dict.fromkeys(ENCODERS, encoder_programs)}  # fmt: skip
+    parser.add_argument("program", nargs="*", default=[*builders], metavar="PROGRAM")
     parser.add_argument("--backends", nargs="+", default=None, metavar="NAME")
     options = parser.parse_args(argv)
     warnings.simplefilter("ignore")
     worst = 0.0
     for name in options.program:
         architecture, _, part = name.partition(".")
-        for program in (hybrid_programs if architecture in HYBRIDS else programs)(architecture):
+        for program in builders[architecture](architecture):
             if not part or program.name.partition(".")[2] == part:
                 try:
                     worst = max([worst, *measure(program, options.backends)])

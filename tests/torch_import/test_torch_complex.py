@@ -38,6 +38,16 @@ def test_pairs_move_with_their_axes() -> None:
     check(moved, (torch.randn(3, 2, 2), torch.randn(4)))
 
 
+def test_parts_of_complex_tensors_are_taken_and_joined() -> None:
+    def joined(x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        z = torch.view_as_complex(x)
+        z = torch.cat([z[:, None, 1:].squeeze(1), z[:, -2:]], 1)[places]
+        return torch.view_as_real(z.flip(0).repeat(2, 1)) + torch.view_as_real(z[0])
+
+    runs = [(torch.randn(n, 5, 2), torch.tensor([n - 1, -n, 0])) for n in (4, 2, 7)]
+    check(joined, *runs, shapes=({0: torch.export.Dim.DYNAMIC}, {}))
+
+
 @pytest.mark.parametrize(
     ("function", "operator"),
     [

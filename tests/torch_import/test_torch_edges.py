@@ -295,3 +295,13 @@ def test_a_hypotenuse_of_an_infinity_is_one() -> None:
     x = torch.tensor([INF, nan, -INF, nan, nan, 0.0, INF, 1.0])
     y = torch.tensor([nan, -INF, nan, 1.0, nan, 0.0, -INF, nan])
     agrees(lambda x, y: (torch.hypot(x, y),), (x, y))
+
+
+def test_the_logarithm_of_gamma_at_poles_roots_and_below_zero() -> None:
+    near = [0.0, -0.0, 1.0, 2.0, 1 + 2**-23, 2 - 2**-23, 1e-40, -1e-40, 3e38, -INF, INF, -3.0,
+            -2.4570246, -8388607.5, 0.49999997, 7.9999995, 8.0, float("nan")]  # fmt: skip
+    grid = torch.cat([torch.linspace(-20, 20, 401), torch.logspace(-30, 30, 61)])
+    x = torch.cat([torch.tensor(near), grid])
+    (got,) = machine(lambda x: (x.lgamma(),), (x,))(x)
+    torch.testing.assert_close(got, x.double().lgamma().float(), rtol=1e-6, atol=0, equal_nan=True)
+    agrees(lambda x, n: (x.lgamma(), n.lgamma()), (x.double(), torch.arange(-2, 9)))

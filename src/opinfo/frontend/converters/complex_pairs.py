@@ -16,7 +16,7 @@ import torch
 from torch import fx
 from tvm import relax
 
-from .nodes.arguments import Converter, arguments, positive
+from .nodes.arguments import Converter, arguments, operands, positive
 
 
 def has_complex(node: fx.Node) -> bool:
@@ -37,8 +37,8 @@ def convert(importer: Any, node: fx.Node) -> Any:
     converter = _PAIRS.get(name)
     if converter is None:
         raise NotImplementedError(
-            f"{name} of complex numbers has no converter, expected {', '.join(sorted(_PAIRS))}; "
-            "compute it with real numbers (torch.view_as_real)"
+            f"{name} of complex numbers has no converter; compute it with real numbers "
+            "(torch.view_as_real)"
         )
     declared = node.meta["val"]
     out = converter(importer, node)
@@ -135,13 +135,27 @@ def _part(k: int) -> Converter:
     return lambda importer, node: _parts(importer.block_builder.emit, importer.env[node.args[0]])[k]
 
 
+def _moved_apart(importer: Any, node: fx.Node) -> Any:
+    """Convert what moves elements, by its converter for real numbers, for each part."""
+    emit = importer.block_builder.emit
+    pairs = (a for a in operands(node) if a.meta["val"].is_complex())
+    halves = {a: _parts(emit, importer.env[a]) for a in pairs}
+    moved = []
+    for k in (0, 1):
+        with importer._replaced({a: parts[k] for a, parts in halves.items()}):
+            moved.append(importer.of_real[node.target.__name__](node))
+    return emit(relax.op.stack(moved, axis=-1))
+
+
+_MOVES = ("slice.Tensor", "select.int", "cat.default", "index.Tensor", "index_select.default",
+          "squeeze.dim", "squeeze.dims", "flip.default", "repeat.default")  # fmt: skip
 _PAIRS: Mapping[str, Converter] = {
     "polar.default": _polar, "complex.default": _complex, "view_as_complex.default": _same,
     "view_as_real.default": _same, "alias.default": _same, "clone.default": _same,
     "_to_copy.default": _copied, "mul.Tensor": _multiply, "unsqueeze.default": _unsqueezed,
     "permute.default": _moved, "view.default": _reshaped, "_unsafe_view.default": _reshaped,
     "reshape.default": _reshaped, "expand.default": _expanded, "real.default": _part(0),
-    "imag.default": _part(1),
+    "imag.default": _part(1), **dict.fromkeys(_MOVES, _moved_apart),
 }  # fmt: skip
 #: Those that `program_importer` has for real numbers, too, are among its own converters.
 CONVERTERS: Mapping[str, Converter] = {

@@ -10,7 +10,6 @@ from . import (
     embedding_bags,
     grouped_products,
     norms_and_pools,
-    resizing,
     torch_copies,
     torch_products,
     torch_recurrent,
@@ -24,6 +23,7 @@ from .arithmetic import (
     torch_powers,
     torch_quotients,
 )
+from .images import grid_samples, pads, resizing
 from .indexing import gathering, masks, scattering, searching
 from .nodes import assertions
 from .nodes.arguments import Converter
@@ -32,7 +32,7 @@ _FAMILIES = (
     torch_arithmetic, torch_integers, torch_powers, torch_quotients, running_extremes,
     special_functions, gathering, scattering, masks, searching, torch_copies, distances,
     embedding_bags, grouped_products, norms_and_pools, torch_products, torch_slices, resizing,
-    torch_recurrent, assertions, complex_pairs,
+    torch_recurrent, grid_samples, pads, assertions, complex_pairs,
 )  # fmt: skip
 CONVERTERS: Mapping[str, Converter] = {
     name: convert for family in _FAMILIES for name, convert in family.CONVERTERS.items()

@@ -17,8 +17,9 @@ from tvm import relax
 from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
 from ..onnx_graph.scalars import Rational
-from . import complex_pairs, resizing, torch_recurrent
+from . import complex_pairs, torch_recurrent
 from .families import CONVERTERS
+from .images import resizing
 from .indexing.choices import chosen
 from .nodes import assertions
 from .nodes.arguments import is_symbolic, without_axes
@@ -66,9 +67,11 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
         #: The assertions of the graph that is being imported.
         self.assertions: list[assertions.Assertion] = []
         own = {name: lambda node, f=convert: f(self, node) for name, convert in CONVERTERS.items()}
-        table = {**self.create_convert_map(), **own}
+        #: The converters of nodes without complex numbers.
+        self.of_real: dict[str, Any] = {**self.create_convert_map(), **own}
         self.convert_map: dict[str, Any] = {
-            name: lambda node, f=convert: self._checked(f, node) for name, convert in table.items()
+            name: lambda node, f=convert: self._checked(f, node)
+            for name, convert in self.of_real.items()
         }
 
     def _checked(self, convert: Any, node: fx.Node) -> Any:
@@ -302,6 +305,7 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
             inputs_vars = bind_derived(self.block_builder, inputs_vars, self._types)
             self._types = {}
         self._check_guards()
+        self._check_unsupported_func_type(nodes)  # of the graphs of branches, too
         self.chosen |= chosen(nodes)
         outer, self.assertions = self.assertions, []
         try:

@@ -16,6 +16,7 @@ from .origins import named, of_torch
 from .torch_program.torch_archive import guards_in, rebuilt
 from .torch_program.torch_extents import bind_extents, restore
 from .torch_program.torch_guards import check_request, read_guards, unchecked
+from .torch_program.torch_inputs import drop_fixed_inputs, pair_complex_constants
 from .torch_program.torch_writes import return_writes
 
 
@@ -74,7 +75,8 @@ def from_program(
     decomposed = _decomposed_for(program, shapes or {})
     conditions = read_guards(decomposed, lines)
     importer = ProgramImporter(not keep_params_as_input, conditions)
-    writes = return_writes(decomposed)
+    writes = [*return_writes(decomposed), *drop_fixed_inputs(decomposed)]
+    pair_complex_constants(decomposed)
     with tidied():
         mod = importer.from_exported_program(decomposed, keep_params_as_input, False, False, None)
     notes = [*writes, *(unchecked(guard) for guard in importer.unchecked),

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 from tvm import relax
 
-from ..checks.error import shortened
+from ..checks.node_description import describe
 
-#: Limits on the characters of a node and of its name, which a file may choose freely.
+#: Limit on the characters of a node, which a file may choose freely.
 LONGEST = 300
-NAME = 100
 #: The importers' loops over nodes, with their current node, or the first node without a conversion.
 LOOPS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
     "_construct_nodes": lambda scope: scope["node"],
@@ -55,22 +52,6 @@ def at_node(error: BaseException) -> str:
                 text = describe(node(frame.f_locals))
                 place = f" at {text if len(text) <= LONGEST else text[:LONGEST] + '…'}"
     return place
-
-
-def describe(node: Any) -> str:
-    """Return a node's name or first output, its operator, and its source line if known."""
-    if hasattr(node, "op_type"):
-        name = shortened(node.name or ", ".join(node.output), NAME)
-        place = f"node '{name}'" if node.name else f"the node of '{name}'"
-        return f"{place} ({shortened(node.op_type, NAME)})"
-    line = _source(node.meta)
-    return f"node '{node.name}' ({node.target})" + (f", {line}" if line else "")
-
-
-def _source(meta: Mapping[str, Any]) -> str:
-    """Return the line of the user's model that a torch node comes from."""
-    lines = re.findall(r'File "(.+)", line (\d+)', str(meta.get("stack_trace") or ""))
-    return f"{Path(lines[-1][0]).name}:{lines[-1][1]}" if lines else ""
 
 
 def _scopes(error: BaseException) -> list[Mapping[str, Any]]:

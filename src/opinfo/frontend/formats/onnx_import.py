@@ -14,6 +14,7 @@ from typing import Any
 import tvm
 from tvm import relax
 
+from ..checks.node_description import describe
 from ..checks.onnx_schema import STANDARD, check_function, check_graph, check_node
 from ..converters.sizes.derived_sizes import bind_derived, in_parameters, with_variables
 from ..onnx_graph import attributes, functions, half_types, tvm_converters
@@ -37,7 +38,6 @@ from ..onnx_graph.values import (
 from ..onnx_operators import CONVERTERS
 from ..reading import crash_place
 from .emitted_values import as_values, elements_expr, without_scopes
-from .importer import describe
 from .onnx_scope import (
     check_declared,
     check_operands,

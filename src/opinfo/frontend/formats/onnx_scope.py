@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..checks.error import FrontendError, one_line, shortened
+from ..checks.node_description import describe
 from ..checks.onnx_schema import check_axis, check_growth, check_vectors
 from ..checks.onnx_types import check_types
 from ..checks.onnx_values import check_values
@@ -16,7 +17,6 @@ from ..onnx_graph.attributes import dtype_name
 from ..onnx_graph.legality import why_illegal
 from ..onnx_graph.onnx_node import OnnxNode, dims_of
 from ..onnx_graph.values import NodeError, NotConvertible, TensorValue
-from .importer import describe
 
 #: Operators whose sizes depend on the elements of these inputs.
 GROWING = {"Tile": (1,), "Pad": (1,), "Upsample": (1,), "Resize": (2, 3)}

@@ -8,6 +8,7 @@ from typing import Any
 
 from tvm import relax
 
+from ...formulas.log_gamma import log_gamma
 from ..nodes.arguments import Converter, arguments, tensor
 
 op = relax.op
@@ -78,6 +79,10 @@ def _exp2(emit: Any, x: Any) -> Any:
     return op.power(relax.const(2.0, x.ty.dtype), x)
 
 
+def _lgamma(importer: Any, node: Any) -> Any:
+    return importer.block_builder.emit_te(log_gamma, arguments(importer, node)["self"])
+
+
 def _without_nan(extreme: Callable[[Any, Any], Any]) -> Converter:
     """Convert fmax and fmin: of a number and NaN, the number; TVM returns the second operand."""
 
@@ -93,6 +98,6 @@ def _without_nan(extreme: Callable[[Any, Any], Any]) -> Converter:
 
 CONVERTERS: Mapping[str, Converter] = {
     "erfc.default": _single(_erfc), "erfinv.default": _single(_erfinv),
-    "exp2.default": _unary(_exp2),
+    "exp2.default": _unary(_exp2), "lgamma.default": _lgamma,
     "fmax.default": _without_nan(op.maximum), "fmin.default": _without_nan(op.minimum),
 }  # fmt: skip

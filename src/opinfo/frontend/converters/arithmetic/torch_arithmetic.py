@@ -126,6 +126,12 @@ def _any(importer: Any, node: Any) -> Any:
     return emit(relax.op.astype(most, "bool"))
 
 
+def _all_true(importer: Any, node: Any) -> Any:
+    emit, x = importer.block_builder.emit, arguments(importer, node)["self"]
+    least = emit(relax.op.min(emit(relax.op.astype(x, "uint8"))))
+    return emit(relax.op.astype(least, "bool"))
+
+
 def _prod(importer: Any, node: Any) -> Any:
     args = arguments(importer, node)
     dtype = node.meta["val"].dtype
@@ -221,6 +227,7 @@ CONVERTERS: Mapping[str, Converter] = {
     "max.dim": _extreme_at(True), "min.dim": _extreme_at(False),
     "argmax.default": _place_of(True), "argmin.default": _place_of(False),
     "any.default": _any, "any.dim": _any, "any.dims": _any,
+    "_is_all_true.default": _all_true, "_is_any_true.default": _any,
     "prod.default": _prod, "prod.dim_int": _prod,
     "var.correction": _variance, "var_mean.correction": _mean_with_variance,
     "cumsum.default": _cumulative, "cumprod.default": _cumulative,

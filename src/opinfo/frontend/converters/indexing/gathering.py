@@ -181,7 +181,18 @@ def _take(importer: Any, node: Any) -> Any:
     return importer.block_builder.emit(relax.op.take(x, flat, 0))
 
 
+def _put(importer: Any, node: Any) -> Any:
+    """Write elements at positions in the flat tensor; those below 0 count from the end."""
+    args, emit = arguments(importer, node), importer.block_builder.emit
+    x = emit(relax.op.reshape(args["self"], [-1]))
+    places = emit(relax.op.reshape(args["index"], [-1, 1]))
+    places = _flat(importer, [places], [x.ty.shape[0]], "wrap", [True])
+    out = emit(relax.op.scatter_nd(x, places, emit(relax.op.reshape(args["source"], [-1])),
+                             "add" if args["accumulate"] else "update"))  # fmt: skip
+    return emit(relax.op.reshape(out, importer._sizes(node)))
+
+
 CONVERTERS: Mapping[str, Converter] = {
     "index.Tensor": _index, "index_put.default": _index_put,
-    "take.default": _take,
+    "take.default": _take, "put.default": _put,
 }  # fmt: skip

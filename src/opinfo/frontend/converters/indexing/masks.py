@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from tvm import relax
+from tvm import relax, tirx
 
 from ..nodes.arguments import Converter, arguments
+from ..nodes.assertions import assert_none
 
 op = relax.op
 
@@ -25,7 +26,7 @@ def put_by_mask(importer: Any, node: Any) -> Any:
     """Convert ``x[:, mask] = values`` and ``x[:, mask] += values``.
 
     Raises:
-        NotImplementedError: There are other indices, or a value for each chosen element.
+        NotImplementedError: There are other indices, or as many values as the data chooses.
     """
     args = arguments(importer, node)
     x, emit = args["self"], importer.block_builder.emit
@@ -37,40 +38,82 @@ def put_by_mask(importer: Any, node: Any) -> Any:
     behind = rank - place - mask.ty.ndim
     values = args["values"]
     if node.args[2] not in importer.chosen:
-        values = _spread(importer, node, values, mask.ty.ndim, behind)
+        values = _spread(importer, node, values, mask, behind)
     mask = emit(op.reshape(emit(op.astype(mask, "bool")), [*mask.ty.shape, *[1] * behind]))
     if args["accumulate"]:
         values = emit(op.add(x, values))
     return emit(op.where(mask, values, x))
 
 
-def _spread(importer: Any, node: Any, values: Any, taken: int, behind: int) -> Any:
-    """Return values with axes of size 1 for those of the mask, in place of the chosen elements."""
-    shape = list(values.ty.shape)
+def _spread(importer: Any, node: Any, values: Any, mask: Any, behind: int) -> Any:
+    """Return values with the axes of the mask in place of that of the chosen elements."""
+    shape, emit = list(values.ty.shape), importer.block_builder.emit
     if len(shape) <= behind:
         return values
     at = len(shape) - behind - 1
+    taken: list[Any] = [1] * mask.ty.ndim
     if not importer._equal(shape[at], 1):
-        raise NotImplementedError(
-            f"it writes {node.args[2]}, a value for each element that a mask chooses, so its shape "
-            "depends on the data; compute values for all elements and use torch.where"
-        )
-    widened = [*shape[:at], *[1] * taken, *shape[at + 1 :]]
-    return importer.block_builder.emit(op.reshape(values, widened))
+        if not isinstance(shape[at], tirx.IntImm) or int(shape[at]) == 0:
+            raise NotImplementedError(
+                f"it writes {node.args[2]}, a value for each element that a mask chooses, so its "
+                "shape depends on the data; compute values for all elements and use torch.where"
+            )
+        values = emit(op.take(values, _ranks(importer, mask, int(shape[at])), at))
+        taken = list(mask.ty.shape)
+    return emit(op.reshape(values, [*shape[:at], *taken, *shape[at + 1 :]]))
+
+
+def _ranks(importer: Any, mask: Any, count: int) -> Any:
+    """Return how many elements a mask chooses before each; a call fails if it chooses others."""
+    emit = importer.block_builder.emit
+    ranks, total = _counted(importer, mask)
+    importer.assertions.append((emit(op.equal(total, relax.const(count, "int64"))),
+                                f"a mask chooses another number of elements than {count}, the "
+                                "number of values that it writes"))  # fmt: skip
+    return emit(op.minimum(ranks, relax.const(count - 1, "int64")))
+
+
+def _counted(importer: Any, mask: Any) -> tuple[Any, Any]:
+    """Return how many elements a mask chooses before each, and in all."""
+    emit = importer.block_builder.emit
+    flat = emit(op.astype(emit(op.reshape(emit(op.astype(mask, "bool")), [-1])), "int64"))
+    return emit(op.subtract(emit(op.cumsum(flat, 0)), flat)), emit(op.sum(flat))
 
 
 def _masked_scatter(importer: Any, node: Any) -> Any:
-    """Convert masked_scatter: the k-th chosen element becomes the k-th of the source."""
+    """Convert masked_scatter: the k-th chosen element becomes the k-th of the source.
+
+    A call fails where the mask chooses more elements than the source has.
+    """
     args = arguments(importer, node)
-    emit, x = importer.block_builder.emit, args["self"]
-    shape = importer._sizes(node)
+    emit, x, shape = importer.block_builder.emit, args["self"], importer._sizes(node)
     mask = emit(op.broadcast_to(emit(op.astype(args["mask"], "bool")), shape))
-    flat = emit(op.astype(emit(op.reshape(mask, [-1])), "int64"))
-    count = emit(op.cumsum(flat, 0))
-    zero, one = relax.const(0, "int64"), relax.const(1, "int64")
-    at = emit(op.where(emit(op.reshape(mask, [-1])), emit(op.subtract(count, one)), zero))
-    taken = emit(op.take(emit(op.reshape(args["source"], [-1])), at, 0))
+    source = emit(op.reshape(args["source"], [-1]))
+    ranks, total = _counted(importer, mask)
+    size = importer._number(source.ty.shape[0], "int64")
+    enough = emit(op.less_equal(total, size))
+    message = "a mask chooses more elements than masked_scatter's source has"
+    importer.assertions.append((enough, message))
+    last = emit(op.subtract(size, relax.const(1, "int64")))
+    taken = emit(op.take(source, emit(op.minimum(ranks, last)), 0))
     return emit(op.where(mask, emit(op.reshape(taken, shape)), x))
+
+
+def _repeated(importer: Any, node: Any) -> Any:
+    """Convert repeat_interleave of a known size: for each place, the repeats that end before it."""
+    args = arguments(importer, node)
+    repeats, size = args["repeats"], args["output_size"]
+    if size is None:
+        _depends_on_data(importer, node)
+    emit = importer.block_builder.emit
+    total = emit(op.sum(emit(op.astype(repeats, "int64"))))
+    message = f"the repeats are not {size} in all, or one is below 0"
+    importer.assertions.append((emit(op.equal(total, importer._number(size, "int64"))), message))
+    assert_none(importer, emit(op.less(repeats, relax.const(0, repeats.ty.dtype))), message)
+    ends = emit(op.cumsum(emit(op.astype(repeats, "int64")), 0))
+    places = emit(op.expand_dims(emit(op.arange(0, size, 1, "int64")), 1))
+    before = emit(op.sum(emit(op.astype(emit(op.less_equal(ends, places)), "int64")), [1]))
+    return emit(op.minimum(before, importer._number(repeats.ty.shape[0] - 1, "int64")))
 
 
 def _depends_on_data(importer: Any, node: Any) -> Any:
@@ -79,9 +122,10 @@ def _depends_on_data(importer: Any, node: Any) -> Any:
 
 
 _SIZED_BY_DATA = ("nonzero.default", "masked_select.default", "_unique2.default",
-                  "unique_dim.default", "unique_consecutive.default", "bincount.default",
-                  "repeat_interleave.Tensor")  # fmt: skip
+                  "unique_dim.default", "unique_consecutive.default",
+                  "bincount.default")  # fmt: skip
 CONVERTERS: Mapping[str, Converter] = {
     "masked_scatter.default": _masked_scatter,
+    "repeat_interleave.Tensor": _repeated,
     **dict.fromkeys(_SIZED_BY_DATA, _depends_on_data),
 }

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from ..nodes.arguments import Converter, arguments
+from ..nodes.arguments import Converter, arguments, positive
 
 op = relax.op
 #: Reductions by TVM's names.
@@ -64,8 +64,22 @@ def _scattered(importer: Any, args: Mapping[str, Any], rows: Any, reduction: str
 
 
 def _scatter_reduce(importer: Any, node: Any) -> Any:
-    """Convert scatter_reduce; a mean is a sum by a count, rounded down for integers."""
+    return _reduced(importer, arguments(importer, node))
+
+
+def _index_reduce(importer: Any, node: Any) -> Any:
+    """Convert index_reduce, which reads one index for each row of the source."""
     args = arguments(importer, node)
+    emit, rows = importer.block_builder.emit, args["source"]
+    rows = emit(op.reshape(rows, [1])) if rows.ty.ndim == 0 else rows
+    axis = positive(args["dim"], rows.ty.ndim)
+    along = [-1 if k == axis else 1 for k in range(rows.ty.ndim)]
+    index = emit(op.broadcast_to(emit(op.reshape(args["index"], along)), rows.ty.shape))
+    return _reduced(importer, {**args, "index": index, "src": rows})
+
+
+def _reduced(importer: Any, args: Mapping[str, Any]) -> Any:
+    """Reduce rows into a tensor; a mean is a sum by a count, rounded down for integers."""
     emit, x, mode = importer.block_builder.emit, args["self"], args["reduce"]
     dtype = str(x.ty.dtype)
     count = None
@@ -99,4 +113,5 @@ CONVERTERS: Mapping[str, Converter] = {
     "scatter.src": _scatter, "scatter.value": _scatter_value,
     "scatter.reduce": _scatter, "scatter.value_reduce": _scatter_value,
     "scatter_add.default": _scatter_add, "scatter_reduce.two": _scatter_reduce,
+    "index_reduce.default": _index_reduce,
 }  # fmt: skip

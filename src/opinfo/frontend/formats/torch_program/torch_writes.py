@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from ...checks.node_description import describe
+
 
 def return_writes(program: Any) -> list[str]:
     """Make what a decomposed program writes its last results; return notes on them.
@@ -32,7 +34,9 @@ def return_writes(program: Any) -> list[str]:
     known = (*kinds, OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT)
     for spec in signature.output_specs:
         if spec.kind not in known:
-            raise NotImplementedError(f"it has a result of the kind {spec.kind.name}")
+            place = signature.output_specs.index(spec)
+            raise NotImplementedError(f"{describe(_result(program, place))} has a result of the "
+                                      f"kind {spec.kind.name}, expected a tensor")  # fmt: skip
     written = {s.target: k for k, s in enumerate(signature.output_specs) if s.kind in kinds}
     if not written:
         return []
@@ -41,9 +45,10 @@ def return_writes(program: Any) -> list[str]:
                and not _is_overwritten(program, s.arg.name)]  # fmt: skip
     for spec in buffers:
         if bool(_buffer(program, spec.target).ne(0).any()):
+            writer = _result(program, written[spec.target])
             raise NotImplementedError(
-                f"it writes to the buffer {spec.target} in place, which does not start with "
-                "zeros; make it an input"
+                f"{describe(writer)} writes to the buffer {spec.target} in place, which does not "
+                "start with zeros; make it an input"
             )
     inputs = [s for s in inputs if s not in buffers]
     inputs += [replace(s, kind=InputKind.USER_INPUT, target=None) for s in buffers]
@@ -59,6 +64,11 @@ def return_writes(program: Any) -> list[str]:
     node.args = (tuple(node.args[0][k] for k in places),)
     return _notes(names, [s.arg.name for s in inputs
                           if names.get(s.arg.name, s.arg.name) in written])  # fmt: skip
+
+
+def _result(program: Any, place: int) -> Any:
+    (node,) = program.graph.find_nodes(op="output")
+    return node.args[0][place]
 
 
 def _is_overwritten(program: Any, name: str) -> bool:

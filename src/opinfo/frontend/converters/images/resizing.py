@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from tvm import relax
 
-from .nodes.arguments import Converter, arguments
+from ..nodes.arguments import Converter, arguments
+from . import pads
 from .resampling import check_elements, resampled
 
 
@@ -109,20 +110,6 @@ def _smoothed(importer: Any, node: Any) -> Any:
     return _by_matrices(importer, node, x)
 
 
-def _padded(mode: str) -> Converter:
-    """Convert reflection and replication padding."""
-
-    def convert(importer: Any, node: Any) -> Any:
-        args = arguments(importer, node)
-        x, widths = args["self"], list(args["padding"])
-        pairs = [widths[k : k + 2] for k in range(0, len(widths), 2)]
-        before = [0, 0] * (x.ty.ndim - len(pairs))
-        flat = [*before, *(width for pair in reversed(pairs) for width in pair)]
-        return importer.block_builder.emit(relax.op.nn.pad(x, flat, mode))
-
-    return convert
-
-
 #: Interpolations that torch decomposes into lookups, which need static sizes.
 SAMPLED: Mapping[str, Converter] = {
     **{f"upsample_nearest{rank}d.vec": _sampled("nearest") for rank in (1, 3)},
@@ -137,8 +124,7 @@ CONVERTERS: Mapping[str, Converter] = {
     "upsample_bicubic2d.vec": _resized("cubic"),
     "_upsample_bilinear2d_aa.default": _smoothed,
     "_upsample_bicubic2d_aa.default": _smoothed,
-    **{f"reflection_pad{rank}d.default": _padded("reflect") for rank in (1, 2, 3)},
-    **{f"replication_pad{rank}d.default": _padded("replicate") for rank in (1, 2, 3)},
+    **pads.WHOLE,
 }
 
 

@@ -1,0 +1,1 @@
+"""Images and other tensors that are resized, sampled and padded."""

@@ -1,0 +1,74 @@
+"""Values and repeats whose number the program knows: a call fails if the data has another one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from .test_torch_edges import agrees, machine
+from .test_torch_programs import imported
+
+
+def test_a_mask_chooses_as_many_elements_as_are_written() -> None:
+    def written(x: torch.Tensor, rows: torch.Tensor, mask: torch.Tensor) -> Any:
+        by_row, by_element, columns = x.clone(), x.clone(), x.clone()
+        by_row[rows] = torch.tensor([[1.0], [2.0]])
+        by_element[mask] = torch.arange(3.0)
+        columns[:, mask[0]] = torch.tensor([5.0, 6.0])
+        added = torch.index_put(x, (rows,), x[:2], accumulate=True)
+        return by_row, by_element, columns, added
+
+    x = torch.randn(4, 3)
+    rows = torch.tensor([False, True, False, True])
+    mask = torch.zeros(4, 3, dtype=torch.bool)
+    mask[0, 0] = mask[0, 2] = mask[3, 1] = True
+    agrees(written, (x, rows, mask), (x, rows.flip(0), mask))
+    with pytest.raises(Exception, match="a mask chooses another number of elements than 2, the"):
+        machine(written, (x, rows, mask))(x, ~rows | rows, mask)
+
+
+def test_a_mask_chooses_no_more_elements_than_the_source_has() -> None:
+    x, few = torch.randn(3, 4), torch.arange(12).view(3, 4) % 2 == 0
+    call = machine(lambda x, mask, y: (x.masked_scatter(mask, y),), (x, few, torch.arange(7.0)))
+    for y in (torch.arange(7.0), -torch.arange(7.0)):
+        torch.testing.assert_close(call(x, few, y)[0], x.masked_scatter(few, y))
+    with pytest.raises(Exception, match="chooses more elements than masked_scatter's source has"):
+        call(x, few | (x > -9), torch.arange(7.0))
+
+
+def test_repeats_of_a_known_sum() -> None:
+    def repeated(x: torch.Tensor, repeats: torch.Tensor) -> Any:
+        return (torch.repeat_interleave(x, repeats, 0, output_size=6),)
+
+    x, repeats = torch.randn(4, 3), torch.tensor([1, 0, 3, 2])
+    call = machine(repeated, (x, repeats))
+    for counts in (repeats, torch.tensor([0, 6, 0, 0]), torch.tensor([2, 2, 2, 0])):
+        torch.testing.assert_close(call(x, counts)[0], repeated(x, counts)[0])
+    for counts in (repeats + 1, torch.tensor([7, -1, 0, 0])):
+        with pytest.raises(Exception, match="the repeats are not 6 in all, or one is below 0"):
+            call(x, counts)
+    with pytest.raises(NotImplementedError, match="depends on the data"):
+        imported(lambda x, n: torch.repeat_interleave(x, n, 0), (x, repeats))
+
+
+def test_elements_are_put_and_reduced_by_index() -> None:
+    def put(x: torch.Tensor, places: torch.Tensor, rows: torch.Tensor) -> Any:
+        modes = ("prod", "mean", "amax", "amin")
+        return (x.put(places, rows[0]), x.put(places, rows[0], accumulate=True),
+                *(x.index_reduce(-1, places.abs(), rows, mode) for mode in modes),
+                x.index_reduce(1, places.abs(), rows, "mean", include_self=False))  # fmt: skip
+
+    agrees(put, (torch.randn(2, 5), torch.tensor([1, -4, 2]), torch.randn(2, 3)))
+
+
+def test_whether_all_or_any_are_true() -> None:
+    ops = torch.ops.aten
+
+    def truths(x: torch.Tensor) -> Any:
+        return ops._is_all_true(x), ops._is_any_true(x)
+
+    call = machine(truths, (torch.ones(3, dtype=torch.bool),))
+    for values in ([True] * 3, [False] * 3, [True, False, True]):
+        assert [bool(t) for t in call(torch.tensor(values))] == [all(values), any(values)]
