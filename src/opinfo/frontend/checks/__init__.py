@@ -1,1 +1,1 @@
-"""Checks of every model file: one-line errors, shapes, types, ONNX's definitions."""
+"""Checks of every model file: one-line errors, shapes, types."""

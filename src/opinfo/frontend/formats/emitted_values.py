@@ -9,7 +9,7 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from ..checks.onnx_schema import check_sizes
+from ..onnx_checks.onnx_schema import check_sizes
 from ..onnx_graph.onnx_node import OnnxNode, dims_of
 from ..onnx_graph.scalars import Rational, is_expr
 from ..onnx_graph.values import ListValue, NotConvertible, TensorValue, of_expr

@@ -14,7 +14,7 @@ import tvm_ffi
 from ..checks.error import FrontendError, one_line, shortened
 from ..checks.input_shapes import KEPT, Shapes, check_shapes
 from ..checks.notes import digested, noted
-from ..checks.onnx_schema import check_model
+from ..onnx_checks.onnx_schema import check_model
 from ..onnx_graph.symbols import input_shapes, parameters
 from ..onnx_graph.values import NodeError
 from ..sizes.checked_sizes import checked_sizes

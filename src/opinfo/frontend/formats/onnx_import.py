@@ -15,8 +15,8 @@ import tvm
 from tvm import relax
 
 from ..checks.node_description import describe
-from ..checks.onnx_schema import STANDARD, check_function, check_graph, check_node
 from ..converters.sizes.derived_sizes import bind_derived, in_parameters, with_variables
+from ..onnx_checks.onnx_schema import STANDARD, check_function, check_graph, check_node
 from ..onnx_graph import attributes, functions, half_types, tvm_converters
 from ..onnx_graph.control_flow.branches import branch_values
 from ..onnx_graph.control_flow.recursion import loop_values

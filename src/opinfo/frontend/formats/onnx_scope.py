@@ -10,9 +10,9 @@ import numpy as np
 
 from ..checks.error import FrontendError, one_line, shortened
 from ..checks.node_description import describe
-from ..checks.onnx_schema import check_axis, check_growth, check_vectors
-from ..checks.onnx_types import check_types
-from ..checks.onnx_values import check_values
+from ..onnx_checks.onnx_schema import check_axis, check_growth, check_vectors
+from ..onnx_checks.onnx_types import check_types
+from ..onnx_checks.onnx_values import check_values
 from ..onnx_graph.attributes import dtype_name
 from ..onnx_graph.legality import why_illegal
 from ..onnx_graph.onnx_node import OnnxNode, dims_of

@@ -15,7 +15,7 @@ from typing import Any
 
 from ...analysis.support.protobuf import header
 from ..checks.error import FrontendError, shortened
-from ..checks.onnx_schema import STANDARD
+from ..onnx_checks.onnx_schema import STANDARD
 from ..onnx_graph import functions
 from ..onnx_graph.converter_table import MICROSOFT
 from ..onnx_graph.tvm_converters import CONTRIBUTED

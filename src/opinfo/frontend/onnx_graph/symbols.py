@@ -14,7 +14,7 @@ from tvm import relax, tirx
 
 from ..checks.error import FrontendError, shortened
 from ..checks.input_shapes import KEPT, Shapes
-from ..checks.onnx_schema import check_sizes
+from ..onnx_checks.onnx_schema import check_sizes
 from .attributes import dtype_name
 from .narrow_types import NARROW
 from .scalars import SizeArithmetic, is_expr

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from .error import FrontendError
+from ..checks.error import FrontendError
 from .onnx_schema import schema_of
 
 #: The most types that a message lists.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .error import FrontendError, shortened
+from ..checks.error import FrontendError, shortened
 
 #: Attributes that are 0 or 1 in every operator that has them.
 FLAGS = frozenset({

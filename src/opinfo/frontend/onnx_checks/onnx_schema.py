@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from .error import FrontendError, shortened
+from ..checks.error import FrontendError, shortened
 
 #: Domains of the operators of ONNX itself.
 STANDARD = ("", "ai.onnx")
