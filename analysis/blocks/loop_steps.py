@@ -105,6 +105,16 @@ class LoopStep:
         return nest(self.stage.loops)
 
 
+def built_step(stage: Any) -> LoopStep:
+    """Return the loop nest of a block that was built to update elements of its own.
+
+    Its axes are in the order of the block. ``stage`` needs only the attribute ``block``.
+    """
+    iterators = items(stage.block.iter_vars)
+    axes = (Axis(i.var, i.dom.extent, int(i.iter_type) == 2) for i in iterators)
+    return LoopStep(tuple(axes), _updates(stage.block), stage)
+
+
 def loop_step(stage: Stage) -> LoopStep:
     """Return the loop nest of a block."""
     iterators = dict(zip(stage.axes, items(stage.block.iter_vars), strict=True))

@@ -18,7 +18,7 @@ from tvm.tirx.buffer import is_buffer_var
 
 from .....analysis import Refusal
 from .....analysis.blocks.blocks import standard
-from .....analysis.blocks.loop_steps import LoopStep, loop_step
+from .....analysis.blocks.loop_steps import LoopStep, built_step
 from .....analysis.blocks.tir import seq
 from .....analysis.lifting.tir.node import NodeDict, items
 from ..schedules.program.gpu_program import (
@@ -136,8 +136,7 @@ class _Splitter:
         self.add(steps[1], kept=False)
 
     def add(self, stmt: Any, kept: bool) -> None:
-        block: Any = _Block(stmt)
-        nest = _Nest(stmt, loop_step(block))
+        nest = _Nest(stmt, built_step(_Block(stmt)))  # the program's steps were checked
         self.nests.append(nest)
         if kept:
             self.targets.append([nest])
