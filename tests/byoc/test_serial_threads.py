@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
+import tvm
 import tvm_ffi
 from tvm.script import ir as I
 from tvm.script import relax as R
@@ -80,6 +82,51 @@ class Reversed:
             y = R.call_tir(cls.swap, (x,), out_ty=R.Tensor((64,), "float32"))
             R.output(y)
         return y
+
+
+@T.prim_func(s_tir=True)
+def siblings(x: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")) -> None:
+    own = T.sblock_alloc_buffer((1,), "float32", scope="local")
+    for thread in T.thread_binding(8, thread="threadIdx.x"):
+        with T.sblock("in"):
+            v = T.axis.spatial(8, thread)
+            own[0] = x[v]
+    for thread in T.thread_binding(8, thread="threadIdx.x"):
+        with T.sblock("out"):
+            v = T.axis.spatial(8, thread)
+            y[v] = own[0]
+
+
+@T.prim_func(s_tir=True)
+def repeated(x: T.Buffer((8, 4), "float32"), y: T.Buffer((8,), "float32")) -> None:
+    own = T.sblock_alloc_buffer((1,), "float32", scope="local")
+    for step in range(4):
+        for thread in T.thread_binding(8, thread="threadIdx.x"):
+            with T.sblock("sum"):
+                v, k = T.axis.remap("SR", [thread, step])
+                own[0] = T.if_then_else(k == 0, T.float32(0), own[0]) + x[v, k]
+                y[v] = own[0]
+
+
+@T.prim_func(s_tir=True)
+def declared(x: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")) -> None:
+    shared = T.alloc_buffer((8,), "float32", scope="shared")
+    for thread in T.thread_binding(8, thread="threadIdx.x"):
+        shared[thread] = x[thread]
+        y[thread] = shared[7 - thread]
+
+
+@pytest.mark.parametrize(
+    ("func", "reason"),
+    [
+        (siblings, "keep own from one loop to another"),
+        (repeated, "keep own from one loop to another"),
+        (declared, "share memory (shared)"),
+    ],
+)
+def test_threads_that_need_each_other_or_their_past_are_refused(func: Any, reason: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(reason)):
+        serial_threads(tvm.IRModule({"main": func}))
 
 
 @pytest.mark.parametrize("options", [{"backends": []}, {"shapes": "generic"}])

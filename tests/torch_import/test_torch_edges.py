@@ -305,3 +305,5 @@ def test_the_logarithm_of_gamma_at_poles_roots_and_below_zero() -> None:
     (got,) = machine(lambda x: (x.lgamma(),), (x,))(x)
     torch.testing.assert_close(got, x.double().lgamma().float(), rtol=1e-6, atol=0, equal_nan=True)
     agrees(lambda x, n: (x.lgamma(), n.lgamma()), (x.double(), torch.arange(-2, 9)))
+    large = torch.tensor([-1e300, -3e305, -1e308, 1e308], dtype=torch.float64)
+    agrees(lambda x: (x.lgamma(),), (large,))

@@ -3,8 +3,9 @@
     Before: for b in T.thread_binding(4, "blockIdx.x"):  for t in T.thread_binding(8, …): …
     After:  for b in range(4):  for t in range(8): …
 
-Without shared memory and barriers, threads may run in any order, also in this one. Modules that
-were written for GPUs compute small steps so, such as the routing of a mixture of experts.
+Without shared memory and barriers, threads may run in any order, also in this one; what a thread
+keeps of its own must not outlive its loop. Modules that were written for GPUs compute small steps
+so, such as the routing of a mixture of experts.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ def serial_threads(mod: Any) -> Any:
     """Return the module without loops over threads; ``mod`` is not changed.
 
     Raises:
-        ValueError: Threads of a PrimFunc share memory or wait for each other.
+        ValueError: Threads of a PrimFunc share memory, wait for each other, or keep values from one
+            loop to another.
     """
     changed: dict[Any, Any] = {}
     for gvar, func in mod.functions_items():
@@ -57,17 +59,68 @@ def _together(func: Any) -> str:
     """Return why the threads of a PrimFunc cannot run one after another; empty if they can."""
     reasons: list[str] = []
 
-    def block(node: Any) -> None:
-        scopes = [str(b.scope()) for b in node.alloc_buffers]
-        reasons.extend(f"share memory ({s})" for s in scopes if s not in SCOPES)
+    def access(node: Any) -> None:
+        buffer = node.source if isinstance(node, ir.TensorLoad) else node.buffer
+        if (scope := str(buffer.scope())) not in SCOPES:
+            reasons.append(f"share memory ({scope})")
 
     def call(node: Any) -> None:
         name = str(getattr(node.op, "name", ""))
         if any(part in name for part in TOGETHER):
             reasons.append(f"wait for each other ({name})")
 
-    tvm_ffi.structural_walk(func.body, [(SBlock, block), (ir.Call, call)])
+    tvm_ffi.structural_walk(func.body, [((ir.TensorLoad, tirx.BufferStore), access),
+                                        (ir.Call, call)])  # fmt: skip
+    reasons.extend(f"keep {name} from one loop to another" for name in _Kept(func).names)
     return min(reasons, key=lambda r: "share" not in r, default="")
+
+
+class _Kept:
+    """Finds memory of each thread that outlives a loop over threads.
+
+    Such a buffer has elements for each thread, which run one after another here. So all accesses
+    must be in one loop over threads, which no other loop repeats while the buffer lives.
+    """
+
+    def __init__(self, func: Any) -> None:
+        self.names: list[str] = []
+        self._loops: list[Any] = []  # around the node that is visited
+        self._depths: NodeDict[int] = NodeDict()  # loops around where a buffer is allocated
+        self._nests: NodeDict[list[Any]] = NodeDict()  # down to the last one over threads
+        accesses = (ir.TensorLoad, tirx.BufferStore)
+        rules = [((tirx.For, tirx.While), self._loop), (SBlock, self._block),
+                 (tirx.AllocBuffer, self._allocate), (accesses, self._access)]  # fmt: skip
+        tvm_ffi.structural_visit(func.body, rules)
+
+    def _loop(self, node: Any, visitor: Any) -> None:
+        self._loops.append(node)
+        visitor.default_visit(node)
+        self._loops.pop()
+
+    def _block(self, node: Any, visitor: Any) -> None:
+        for buffer in node.alloc_buffers:
+            self._depths[buffer] = len(self._loops)
+        visitor.default_visit(node)
+
+    def _allocate(self, node: Any, visitor: Any) -> None:
+        self._depths[node.buffer] = len(self._loops)
+        visitor.default_visit(node)
+
+    def _access(self, node: Any, visitor: Any) -> None:
+        buffer = node.source if isinstance(node, ir.TensorLoad) else node.buffer
+        if str(buffer.scope()) == "local":
+            last = max((k for k, n in enumerate(self._loops) if _is_thread(n)), default=-1)
+            nest = self._loops[self._depths.get(buffer) or 0 : last + 1]
+            first = self._nests.get(buffer)
+            same = first is None or list(map(id, first)) == list(map(id, nest))
+            self._nests[buffer] = nest
+            if not same or not all(map(_is_thread, nest)):
+                self.names.append(str(buffer.name))
+        visitor.default_visit(node)
+
+
+def _is_thread(loop: Any) -> bool:
+    return isinstance(loop, tirx.For) and loop.thread_binding is not None
 
 
 def _serial(func: Any) -> Any:
@@ -79,10 +132,10 @@ def _serial(func: Any) -> Any:
     extents: NodeDict[list[Any]] = NodeDict()
 
     def allocated(node: Any) -> None:
-        for buffer in node.alloc_buffers:
+        for buffer in [node.buffer] if isinstance(node, tirx.AllocBuffer) else node.alloc_buffers:
             extents[buffer] = list(buffer.shape)
 
-    tvm_ffi.structural_walk(func.body, (SBlock, allocated))
+    tvm_ffi.structural_walk(func.body, ((SBlock, tirx.AllocBuffer), allocated))
 
     def loop(node: Any, mutator: Any) -> Any:
         new = mutator.default_mutate(node)

@@ -35,7 +35,8 @@ def log_gamma(data: Any) -> Any:
         below = _number(math.log(math.pi)) - tirx.log(tirx.abs(sine)) - positive
         finite = tirx.Select(reflected, below, positive)
         exact = tirx.Select(tirx.any(x == _number(1.0), x == _number(2.0)), _number(0.0), finite)
-        return tirx.Select(tirx.isinf(x), _number(math.inf), exact).astype(data.dtype)
+        pole = tirx.any(tirx.isinf(x), tirx.all(reflected, sine == _number(0.0)))
+        return tirx.Select(pole, _number(math.inf), exact).astype(data.dtype)
 
     return te.compute(data.shape, element, name="log_gamma")
 
