@@ -37,9 +37,10 @@ def test_windows_slide_beside_caches_that_grow() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("architecture", "frontend"), [
-    ("llama", "torch"), ("llama", "static"), ("gemma2", "window"), ("mixtral", "relax4"),
+@pytest.mark.parametrize(("architecture", "frontend", "layers"), [
+    ("llama", "torch", 2), ("llama", "static", 1), ("gemma2", "window", 2),
+    ("mixtral", "relax4", 1),
 ])  # fmt: skip
-def test_logits_are_those_of_transformers(architecture: str, frontend: str) -> None:
+def test_logits_are_those_of_transformers(architecture: str, frontend: str, layers: int) -> None:
     assert TOLERANCE == 1e-4
-    assert "apart" in row(architecture, frontend, 2)  # raises where they differ by more
+    assert "apart" in row(architecture, frontend, layers)  # raises where they differ by more

@@ -41,8 +41,9 @@ def resized(
     return model([node], inputs, weights=weights, opset=opset)
 
 
-@DIMS
-@pytest.mark.parametrize(("mode", "exclude"), [("linear", 0), ("cubic", 0), ("cubic", 1)])
+@pytest.mark.parametrize(("mode", "exclude", "dims"), [
+    ("linear", 0, STATIC), ("linear", 0, SYMBOLIC), ("cubic", 0, STATIC), ("cubic", 1, SYMBOLIC),
+])  # fmt: skip
 def test_kernels_that_smooth(mode: str, exclude: int, dims: list[Any]) -> None:
     """The width grows, so its kernel is the usual one."""
     proto = resized(dims, [1, 1, 0.4375, 1.5], mode=mode, antialias=1, exclude_outside=exclude)
@@ -54,16 +55,18 @@ def test_kernels_that_smooth_to_sizes(mode: str) -> None:
     compare(resized(STATIC, sizes=[1, 2, 4, 7], mode=mode, antialias=1), X)
 
 
-@DIMS
-@pytest.mark.parametrize("transform", ["align_corners", "pytorch_half_pixel"])
+@pytest.mark.parametrize(
+    ("transform", "dims"), [("align_corners", SYMBOLIC), ("pytorch_half_pixel", STATIC)]
+)
 def test_weights_outside_are_left_out(transform: str, dims: list[Any]) -> None:
     proto = resized(dims, sizes=[1, 2, 4, 17], mode="cubic", exclude_outside=1,
                     coordinate_transformation_mode=transform, cubic_coeff_a=-0.5)  # fmt: skip
     compare(proto, X)
 
 
-@DIMS
-@pytest.mark.parametrize("transform", ["asymmetric", "half_pixel_symmetric"])
+@pytest.mark.parametrize(
+    ("transform", "dims"), [("asymmetric", STATIC), ("half_pixel_symmetric", SYMBOLIC)]
+)
 def test_cubic_scales_whose_result_is_rounded(transform: str, dims: list[Any]) -> None:
     proto = resized(dims, [1, 1, 0.75, 1.375], mode="cubic",
                     coordinate_transformation_mode=transform)  # fmt: skip
