@@ -4,7 +4,10 @@
 // The end of a loop waits for all threads. If another process has the core of one of them, that lasts
 // until the system runs the thread again, some milliseconds, which is longer than most loops. Nor do
 // threads that wait leave a core to one that has work. So after such a wait, loops run in the calling
-// thread alone for a while.
+// thread alone for a while. tests/byoc/test_late_threads.py replaces the clocks: `clock_gettime` and
+// `getrusage` must stay the only ones.
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -39,29 +42,68 @@ inline int64_t nanoseconds(clockid_t clock = CLOCK_MONOTONIC) {
   return t.tv_sec * int64_t{1'000'000'000} + t.tv_nsec;
 }
 
-// The time before a loop: on the wall, and of the calling thread on a core as of the last millisecond,
-// as that clock takes longer to read.
-struct Before {
-  int64_t wall, read, used;
+// A thread's wall time, its time on a core, and how often the system has taken its core. A thread
+// that sleeps gives its core away itself, which does not count.
+struct Sample {
+  int64_t wall, cpu;
+  long preemptions;
 
-  static Before loop(int64_t now) {
+  static Sample read(int64_t wall) {
+    rusage usage{};
+    getrusage(RUSAGE_THREAD, &usage);  // its times may be those of the last tick
+    return {wall, nanoseconds(CLOCK_THREAD_CPUTIME_ID), usage.ru_nivcsw};
+  }
+
+  // The calling thread's sample of the last millisecond, as reading one takes longer than a clock.
+  static Sample recent(int64_t wall) {
     constexpr int64_t kOften = 1'000'000;
-    static thread_local Before last{0, -kOften, 0};
-    if (now - last.read > kOften) last = {now, now, nanoseconds(CLOCK_THREAD_CPUTIME_ID)};
-    last.wall = now;
+    static thread_local Sample last{-kOften, 0, 0};
+    if (wall - last.wall > kOften) last = read(wall);
     return last;
   }
 };
 
-// Notes a loop that ended at `end`, for which the calling thread worked until `worked`. On an idle
-// machine, the others have at most one call left then, and no thread loses its core meanwhile. A
-// machine that stays busy is asked ever more rarely.
-inline void note_end(const Before& before, int64_t worked, int64_t end) {
-  constexpr int64_t kLate = 500'000, kLost = 2'000'000, kShort = 8'000'000, kLong = 256'000'000;
+// Whether the system kept the calling thread from its core for long between `start` and `end`, the
+// present. `before` is the recent sample at `start`. Short times need no second sample.
+inline bool lost_core(const Sample& before, int64_t start, int64_t end) {
+  constexpr int64_t kLost = 2'000'000;
+  if (end - start <= kLost) return false;
+  const Sample after = Sample::read(end);
+  return after.preemptions > before.preemptions &&
+         after.wall - before.wall - (after.cpu - before.cpu) > kLost;
+}
+
+// A thread's part of a loop: its numbers, which other threads may take too, and its times, which only
+// the thread itself writes. A thread that the team lacks has `finished` 0.
+struct alignas(64) Part {
+  std::atomic<int64_t> next{0};
+  int64_t end = 0;
+  int64_t began = 0, finished = 0;
+  bool lost = false;
+};
+
+// Whether a thread was kept from its core while others waited for it, in a loop that ended at `end`.
+// The first part is the caller's. That the caller waits is not enough: calls may be uneven.
+inline bool team_was_late(const std::vector<Part>& parts, int64_t end) {
+  constexpr int64_t kLate = 500'000;
+  const Part& caller = parts[0];
+  bool late = caller.lost;
+  int64_t last = caller.finished;
+  for (size_t p = 1; p < parts.size(); ++p) {
+    const Part& part = parts[p];
+    // A thread that begins while the caller still works does no harm: alone, the caller is slower.
+    late |= part.began - caller.finished > kLate;
+    late |= part.lost && part.finished - caller.finished > kLate;
+    last = std::max(last, part.finished);
+  }
+  // All threads were done, but one lost its core before the team's end.
+  return late || end - last > kLate;
+}
+
+// Notes a loop that ended at `end`. A machine that stays busy is asked ever more rarely.
+inline void note_end(bool late, int64_t end) {
+  constexpr int64_t kShort = 8'000'000, kLong = 256'000'000;
   const int64_t last = opinfo_alone_for.load(std::memory_order_relaxed);
-  bool late = end - worked > worked - before.wall + kLate;
-  if (!late && end - before.wall > kLost)
-    late = end - before.read - (nanoseconds(CLOCK_THREAD_CPUTIME_ID) - before.used) > kLost;
   if (late) {
     const int64_t next = std::min(std::max(2 * last, kShort), kLong);
     opinfo_alone_for.store(next, std::memory_order_relaxed);
@@ -81,20 +123,18 @@ void in_parallel(int64_t count, const Each& each) {
     for (int64_t k = 0; k < count; ++k) each(k);
     return;
   }
-  const Before before = Before::loop(start);
-  struct alignas(64) Part {
-    std::atomic<int64_t> next{0};
-    int64_t end = 0;
-  };
   struct Work {
     const Each& each;
     std::vector<Part> parts;
+    const int64_t start;
+    const Sample at_start;  // of the caller, who may lose its core before its part begins
     std::mutex mutex;
     std::exception_ptr error;
-    int64_t worked_until = 0;
 
     void run() {
       const size_t own = omp_get_thread_num();
+      const int64_t began = own == 0 ? start : nanoseconds();
+      const Sample before = own == 0 ? at_start : Sample::recent(began);
       try {
         for (size_t p = 0; p < parts.size(); ++p) {
           Part& part = parts[(own + p) % parts.size()];
@@ -104,15 +144,19 @@ void in_parallel(int64_t count, const Each& each) {
         std::lock_guard<std::mutex> lock(mutex);
         error = std::current_exception();
       }
-      if (own == 0) worked_until = nanoseconds();
+      Part& part = parts[own];
+      part.began = began;
+      part.finished = nanoseconds();
+      part.lost = lost_core(before, began, part.finished);
     }
-  } work{each, std::vector<Part>(threads)};
+  } work{each, std::vector<Part>(threads), start, Sample::recent(start), {}, {}};
   for (int64_t p = 0; p < threads; ++p) {
     work.parts[p].next = count * p / threads;
     work.parts[p].end = count * (p + 1) / threads;
   }
   GOMP_parallel([](void* w) { static_cast<Work*>(w)->run(); }, &work, threads, 0);
-  note_end(before, work.worked_until, nanoseconds());
+  const int64_t end = nanoseconds();
+  note_end(team_was_late(work.parts, end), end);
   if (work.error) std::rethrow_exception(work.error);
 }
 
