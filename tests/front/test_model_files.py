@@ -297,7 +297,7 @@ def test_a_file_that_a_runtime_runs_otherwise_or_not_is_not_kept(
     monkeypatch.setattr(SourceFile, "static", lambda *_: static)
     compiled = opinfo.compile(loaded(path))
     assert compiled.dispatched is not None and not compiled.dispatched.plan.file
-    reason = {"wrong": " ms of onnxruntime with the model's file, whose outputs differ",
+    reason = {"wrong": "ms of onnxruntime with the model's file, whose outputs differ",
               "unreadable": "without the model's file in onnxruntime: RuntimeError",
               "other type": "without the model's file in onnxruntime: its first call fails",
               }[fault]  # fmt: skip
