@@ -8,6 +8,7 @@ weights are equal. ``mlp.pt2`` is a program of torch for any number of rows.
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import sys
 from importlib.util import find_spec
@@ -49,7 +50,12 @@ def _mlp(path: Path) -> Path:
 
 
 def main() -> None:
-    written = write(Path(*sys.argv[1:2]))
+    parser = argparse.ArgumentParser(
+        prog="python -m examples.models", description="Write the models of the documentation."
+    )
+    parser.add_argument("folder", metavar="FOLDER", type=Path, nargs="?", default=Path(),
+                        help="where to write them; by default the current folder")  # fmt: skip
+    written = write(parser.parse_args().folder)
     for path in written:
         print(path)
     for package, extra in (("onnx", "onnx"), ("torch", "torch")):

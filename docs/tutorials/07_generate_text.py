@@ -118,7 +118,7 @@ print(*module["main"].params, sep=", ")
 #
 # As exported, every step copies the whole cache to append one row. `AppendToCaches` finds the
 # parameters that come back with new rows, gives them room, and stores the rows in place. They are
-# no results any more.
+# no longer results.
 #
 # `shapes="jit"` compiles generic kernels for all lengths, and kernels for one token in the
 # background. No kernel depends on how many tokens are cached, so nothing is compiled per token.

@@ -27,9 +27,9 @@ _ENTRY = struct.Struct("<I20xQQ24x")
 
 
 STATIC = (
-    "this library was compiled without shapes= or --shapes, so Session cannot serve it and "
-    "`opinfo inspect` has nothing to list; use Compiled.run, or relax.VirtualMachine for a file "
-    "(or opinfo did not compile it)"
+    "this library was compiled without shapes=, or not by opinfo: compile it with "
+    'shapes="jit" (--shapes jit) to serve it in a Session, or run it by Compiled.run or '
+    "relax.VirtualMachine"
 )
 
 

@@ -56,7 +56,7 @@ def _section(words: str, command: Any) -> str:
 
 def _table(command: Any) -> str:
     rows = [
-        f"| {_names(p)} | {' '.join((p.help or '').split())}{_default(p)} |"
+        f"| {_names(p)} | {' '.join((p.help or '').split())}{_default(p)}{_required(p)} |"
         for p in command.params
         if p.param_type_name == "option" and not p.hidden and p.name != "help"
     ]
@@ -72,6 +72,10 @@ def _default(option: Any) -> str:
     shown = isinstance(option.default, (str, int, float)) and not option.is_flag
     value = getattr(option.default, "value", option.default)  # of a choice
     return f" Default: `{value}`." if shown else ""
+
+
+def _required(option: Any) -> str:
+    return " Required." if option.required else ""
 
 
 if __name__ == "__main__":

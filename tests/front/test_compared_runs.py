@@ -31,7 +31,7 @@ def test_the_mean_is_geometric() -> None:
     assert milliseconds(run(2.0, 8.0)) == pytest.approx(4.0)
     assert milliseconds(run(3.0)) == 3.0
     assert milliseconds(run(3.0, None)) == milliseconds(run(None)) == float("inf")
-    assert spelled(run(2.0, 8.0)) == "2.000 and 8.000 ms" and spelled(run(None)) == "an error"
+    assert spelled(run(2.0, 8.0)) == "2.00 and 8.00 ms" and spelled(run(None)) == "an error"
 
 
 def test_a_call_that_no_build_can_make_does_not_count() -> None:

@@ -83,7 +83,7 @@ def pick(name: str, names: Sequence[str]) -> str:
         return name
     similar = difflib.get_close_matches(name, names, n=3, cutoff=0.3) or list(names[:3])
     raise UnknownPrimFunc(
-        f"no PrimFunc is named '{name}'; the module has {len(names)}, such as {similar}"
+        f"no PrimFunc is named '{name}'; the module has {len(names)}, such as {', '.join(similar)}"
     )
 
 

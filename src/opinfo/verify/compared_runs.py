@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from math import exp, inf, log
+from math import exp, floor, inf, log, log10
 
 from .trial_runs import TrialRun
 
@@ -56,8 +56,18 @@ def nowhere_slower(run: TrialRun, other: TrialRun) -> bool:
 
 
 def spelled(run: TrialRun) -> str:
-    """Format milliseconds: ``0.213 ms``, or ``0.213 and 4.120 ms`` for two calls."""
-    return f"{' and '.join(f'{ms:.3f}' for ms in _leasts(run))} ms" if run.times else "an error"
+    """Format milliseconds: ``0.213 ms``, or ``0.213 and 4.12 ms`` for two calls."""
+    return f"{' and '.join(map(_rounded, _leasts(run)))} ms" if run.times else "an error"
+
+
+def _rounded(ms: float) -> str:
+    """Format a time with three significant digits.
+
+    >>> _rounded(0.001234), _rounded(0.9996), _rounded(12.34), _rounded(1234.5)
+    ('0.00123', '1.00', '12.3', '1234')
+    """
+    digits = 2 - floor(log10(float(f"{max(ms, RESOLUTION):.2e}")))
+    return f"{ms:.{max(digits, 0)}f}"
 
 
 def _leasts(run: TrialRun) -> list[float]:

@@ -10,7 +10,6 @@ import typer
 
 from ..options.common import (
     Json,
-    Model,
     Shapes,
     UserError,
     emit,
@@ -28,7 +27,13 @@ if TYPE_CHECKING:
 
 
 def inspect_model(
-    model: Model,
+    model: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL",
+            help=".onnx, .pt2, Relax .json, TVMScript .py, or .so of compile --shapes",
+        ),
+    ],
     as_json: Json = False,
     func: Annotated[
         str | None, typer.Option(metavar="NAME", help="Show only this PrimFunc.")

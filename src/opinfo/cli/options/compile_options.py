@@ -62,7 +62,8 @@ class CompileOptions:
         _backends(
             metavar="NAMES",
             help="Comma-separated backends, which take what they can; default: all installed ones "
-            "where they are expected to be faster, and none with --shapes.",
+            "where they are expected to be faster, and with --shapes none, unless functions store "
+            "rows in caches.",
             autocompletion=backends,
         ),
     ] = None

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...analysis.support.wording import did_you_mean
 from ..run.exit_status import UserError
-from .completion import operators, strategies
+from .completion import STRATEGIES, operators, strategies
 from .dim_options import declared, named, settings, with_settings
 
 if TYPE_CHECKING:
@@ -80,13 +81,17 @@ class ShapeOptions:
     ] = None
 
     def check(self) -> None:
-        """Raise `UserError` for options without ``--shapes``, or a missing folder."""
+        """Raise `UserError` for unknown strategies, no ``--shapes``, or a missing folder."""
         options = {"--op": self.op, "--dim": self.dim, "--likely": self.likely,
                    "--range": self.ranges, "--max": self.largest, "--pad": self.pad,
                    "--tuned": self.tuned}  # fmt: skip
         for option, value in options.items():
             if value and self.strategy is None:
                 raise UserError(f"{option} requires --shapes, such as --shapes jit")
+        if self.strategy is not None:
+            _check_strategy("--shapes", self.strategy)
+        for name, strategy in named("--op", self.op).items():
+            _check_strategy(f"--op {name}", strategy)
         if self.tuned is not None and not self.tuned.is_dir():
             raise UserError(f"--tuned {self.tuned}: folder not found; expected a database of "
                             "`opinfo tune`")  # fmt: skip
@@ -105,3 +110,9 @@ class ShapeOptions:
                             f"{', '.join(dict.fromkeys(strategies.values()))}")  # fmt: skip
         configured = {name: with_settings(s, ahead) for name, s in strategies.items()}
         return Config(configured.pop(""), by_op=configured, dims=dims, tuned=self.tuned)
+
+
+def _check_strategy(option: str, strategy: str) -> None:
+    if strategy not in STRATEGIES:
+        raise UserError(f"{option}: expected one of {', '.join(STRATEGIES)}, got {strategy!r}"
+                        f"{did_you_mean(strategy, STRATEGIES)}")  # fmt: skip
