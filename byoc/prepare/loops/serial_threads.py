@@ -16,7 +16,7 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from ....analysis.lifting.tir.node import NodeDict
-from ....analysis.support.tvm_compat import SBlock
+from ....analysis.support.tvm_compat import SBlock, TensorLoad
 
 #: Memory that each thread has of its own, or that does not need barriers.
 SCOPES = ("", "global", "local")
@@ -60,7 +60,7 @@ def _together(func: Any) -> str:
     reasons: list[str] = []
 
     def access(node: Any) -> None:
-        buffer = node.source if isinstance(node, ir.TensorLoad) else node.buffer
+        buffer = node.source if isinstance(node, TensorLoad) else node.buffer
         if (scope := str(buffer.scope())) not in SCOPES:
             reasons.append(f"share memory ({scope})")
 
@@ -69,7 +69,7 @@ def _together(func: Any) -> str:
         if any(part in name for part in TOGETHER):
             reasons.append(f"wait for each other ({name})")
 
-    tvm_ffi.structural_walk(func.body, [((ir.TensorLoad, tirx.BufferStore), access),
+    tvm_ffi.structural_walk(func.body, [((TensorLoad, tirx.BufferStore), access),
                                         (ir.Call, call)])  # fmt: skip
     reasons.extend(f"keep {name} from one loop to another" for name in _Kept(func).names)
     return min(reasons, key=lambda r: "share" not in r, default="")
@@ -87,7 +87,7 @@ class _Kept:
         self._loops: list[Any] = []  # around the node that is visited
         self._depths: NodeDict[int] = NodeDict()  # loops around where a buffer is allocated
         self._nests: NodeDict[list[Any]] = NodeDict()  # down to the last one over threads
-        accesses = (ir.TensorLoad, tirx.BufferStore)
+        accesses = (TensorLoad, tirx.BufferStore)
         rules = [((tirx.For, tirx.While), self._loop), (SBlock, self._block),
                  (tirx.AllocBuffer, self._allocate), (accesses, self._access)]  # fmt: skip
         tvm_ffi.structural_visit(func.body, rules)
@@ -107,7 +107,7 @@ class _Kept:
         visitor.default_visit(node)
 
     def _access(self, node: Any, visitor: Any) -> None:
-        buffer = node.source if isinstance(node, ir.TensorLoad) else node.buffer
+        buffer = node.source if isinstance(node, TensorLoad) else node.buffer
         if str(buffer.scope()) == "local":
             last = max((k for k, n in enumerate(self._loops) if _is_thread(n)), default=-1)
             nest = self._loops[self._depths.get(buffer) or 0 : last + 1]
