@@ -83,7 +83,7 @@ def steps(model: Any, count: int) -> Iterator[tuple[Array, Array, float]]:
         ids = logits.argmax(-1)[:, None]
 
 
-def row(architecture: str, frontend: str, layers: int) -> str:
+def row(architecture: str, frontend: str, layers: int, race: bool = True) -> str:
     """Return a line with times and the largest difference; raises `ArithmeticError` above 1e-4."""
     import opinfo
     from benchmarks.common.decoders.torch_decoders import network
@@ -94,7 +94,8 @@ def row(architecture: str, frontend: str, layers: int) -> str:
     opinfo.plan(mod)
     planned = time.process_time() - begin
     begin = time.process_time()
-    compiled = opinfo.compile(opinfo.transform.AppendToCaches()(mod), shapes="generic")
+    written = opinfo.transform.AppendToCaches()(mod)
+    compiled = opinfo.compile(written, shapes="generic", race=race)
     built = time.process_time() - begin
     apart, ours, theirs = 0.0, [], []
     with opinfo.Session(compiled) as session:

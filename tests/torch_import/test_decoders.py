@@ -43,4 +43,5 @@ def test_windows_slide_beside_caches_that_grow() -> None:
 ])  # fmt: skip
 def test_logits_are_those_of_transformers(architecture: str, frontend: str, layers: int) -> None:
     assert TOLERANCE == 1e-4
-    assert "apart" in row(architecture, frontend, layers)  # raises where they differ by more
+    # raises where they differ by more
+    assert "apart" in row(architecture, frontend, layers, race=False)

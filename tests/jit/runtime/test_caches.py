@@ -58,7 +58,7 @@ def draw(count: int, batch: int = 1, seed: int = 0) -> Array:
 @pytest.fixture(scope="module")
 def session() -> Iterator[Any]:
     module = AppendToCaches()(attention(fields=True, batch=None, names=("main", "decode")))
-    with opinfo.Session(opinfo.compile(module, shapes="jit")) as session:
+    with opinfo.Session(opinfo.compile(module, [], shapes="jit")) as session:
         yield session
 
 
@@ -375,7 +375,7 @@ def kinds() -> Iterator[Any]:
     written = AppendToCaches()(module)
     assert module.script() == before
     machine = relax.VirtualMachine(tvm.compile(module, "llvm"), tvm.cpu())
-    with opinfo.Session(opinfo.compile(written, shapes="generic")) as session:
+    with opinfo.Session(opinfo.compile(written, [], shapes="generic")) as session:
         yield session, machine
 
 
