@@ -96,3 +96,13 @@ def test_powers_of_constants_are_those_of_inputs() -> None:
     weights = {"c": x, "e": np.array(0.5, "float32")}
     proto = model([helper.make_node("Pow", ["c", "e"], ["y"])], {}, weights=weights)
     np.testing.assert_array_equal(opinfo.compile(from_model(proto, {}), []).run(), [np.inf, 0, 2])
+
+
+def test_a_range_of_vectors_of_one_element() -> None:
+    """ONNX says scalars; its own function of `AffineGrid` has vectors, which runtimes take."""
+    nodes = [helper.make_node("Range", ["start", "limit", "delta"], ["r"]),
+             helper.make_node("Add", ["x", "r"], ["y"])]  # fmt: skip
+    ends = {"start": [1], "limit": [11], "delta": [2]}
+    weights = {name: np.array(value, "float32") for name, value in ends.items()}
+    proto = model(nodes, {"x": ((5,), "float32")}, weights=weights)
+    compare(proto, {"x": floats(5)})

@@ -18,8 +18,9 @@ from .values import NotConvertible, TensorValue
 
 #: Limit on the integers of a constant input whose values count, such as axes and repeats.
 FEW = 64
-#: Operators of real models whose inputs have other ranks than ONNX says, and that can be executed.
-TOLERATED = {"Gemm"}
+#: Operators of real models whose inputs have other ranks than ONNX says, and that can be executed:
+#: `AffineGrid` as a function has a `Range` of vectors of one element.
+TOLERATED = {"Gemm", "Range"}
 
 
 def why_illegal(proto: Any, scope: Mapping[str, Any], opset: int) -> str:
@@ -74,7 +75,7 @@ def contradicts_types(
     try:
         types = _inferred(proto, {k: v for k, v in named.items() if k}, opset)
     except Exception:  # onnx raises various types where it infers nothing
-        return True
+        return proto.op_type not in TOLERATED
     for name, result in zip(proto.output, results, strict=False):
         if not name:
             continue
