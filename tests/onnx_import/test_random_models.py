@@ -10,7 +10,7 @@ import opinfo
 from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
 from opinfo.frontend.formats.from_onnx import from_model
 from opinfo.frontend.onnx_graph.legality import contradicts_types
-from opinfo.frontend.onnx_graph.values import constant
+from opinfo.frontend.onnx_graph.values import TensorValue, constant
 
 from .against_runtime import compare, floats, model
 
@@ -101,5 +101,5 @@ def test_powers_of_constants_are_those_of_inputs() -> None:
 def test_a_range_of_vectors_of_one_element_is_folded() -> None:
     """ONNX says scalars; its own function of `AffineGrid` has vectors, which runtimes take."""
     node = helper.make_node("Range", ["start", "limit", "delta"], ["y"])
-    ends = [constant(np.array([value], "float32")) for value in (1, 11, 2)]
-    assert not contradicts_types(node, ends, [np.arange(1, 11, 2, "float32")], 18)
+    ends: list[TensorValue | None] = [constant(np.array([v], "float32")) for v in (1, 11, 2)]
+    assert not contradicts_types(node, ends, [np.arange(1, 11, 2, dtype="float32")], 18)
