@@ -3,7 +3,7 @@
 - ``reassociated``: a floating-point sum or product was regrouped or permuted;
 - ``finite``: ``0 * x = 0`` was used, which holds for finite x;
 - ``ordered``: a floating-point minimum or maximum was regrouped or permuted, which changes nothing
-  if no operand is NaN and there are no zeros of both signs;
+  if no operand is NaN and no zeros have different signs;
 - ``rounded``: the terms were compared in real arithmetic, see `analysis.real`.
 """
 

@@ -4,7 +4,7 @@
     After:  y = R.call_tir(cls.g_1, (x, w))                                  y[i, j] = Σ x[i] w[j]
 
 ``f`` is recognised as ``permute_dims`` that swaps the last two axes, and ``g`` as a product with
-perhaps elementwise steps after it. The product is rewritten to read the operand as it is stored,
+perhaps elementwise steps after it. The product is rewritten to read the stored operand,
 which is proved, with each sum in its order. So results are bit-equal.
 """
 

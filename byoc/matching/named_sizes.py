@@ -19,7 +19,13 @@ from tvm.tirx.buffer import is_buffer_var
 
 from ...analysis.blocks.tir import mentions
 from ...analysis.lifting.tir.node import NodeDict, items, substitute
-from ..patterns.symbolic_extents import Extent, SymbolicExtent, expression, extent_of, quotient
+from ..patterns.extents.symbolic_extents import (
+    Extent,
+    SymbolicExtent,
+    expression,
+    extent_of,
+    quotient,
+)
 
 
 def with_named_sizes(func: Any) -> tuple[Any, NodeDict[Any]] | None:

@@ -17,7 +17,7 @@ from ...analysis.proposal.proposal import Constant
 from ...analysis.results.op_info import Certificate, OpInfo
 from ...layout.graph.relax_graph import Op, Value
 from . import unary_functions as unary
-from .symbolic_shapes import same_shape
+from .extents.symbolic_shapes import same_shape
 from .unary_functions import ARGUMENT, Poly
 
 Infos = Mapping[Op, Recovered]

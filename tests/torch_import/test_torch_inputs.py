@@ -1,4 +1,4 @@
-"""Inputs that are no tensors of real numbers, and where refusals of them point."""
+"""Inputs other than tensors of real numbers, and where refusals of them point."""
 
 from __future__ import annotations
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from ....analysis.composites.products import TRANSPOSED_MATMUL
 from ....layout.graph.relax_graph import Value
 from ...patterns import unary_functions as unary
+from ...patterns.extents.symbolic_shapes import same_shape, spread
 from ...patterns.pattern import Node, Pattern, PatternStep, one
 from ...patterns.suggest import Unmet, cast
-from ...patterns.symbolic_shapes import same_shape, spread
 from ..common.epilogue import BINARY, UNARY
 
 #: The highest rank of a tensor.

@@ -15,9 +15,9 @@ import numpy as np
 from ....layout.graph.relax_graph import Op
 from ...backend.region import Region, region
 from ...patterns.conditions import elements
+from ...patterns.extents.symbolic_shapes import same_shape, spread, static
 from ...patterns.pattern import Condition, Node, Pattern, PatternStep, one
 from ...patterns.suggest import Unmet, bind
-from ...patterns.symbolic_shapes import same_shape, spread, static
 from .attention_region import MATMUL, SCALES, SOFTMAX
 from .moved_axes import Strided, moved, unmoved
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...backend.region import Call, Region, Tensor
-from ...patterns.symbolic_extents import Extent
+from ...patterns.extents.symbolic_extents import Extent
 from .moved_axes import Digit, Strided, common_steps, moved, unmoved
 from .region_source import literal
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...backend.region import Array, Call, Region, Tensor
-from ...patterns.symbolic_shapes import spread
+from ...patterns.extents.symbolic_shapes import spread
 from .region_source import literal
 
 #: Operators that leave every float32 unchanged.

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...patterns.symbolic_extents import Extent, extent_of, product, quotient
+from ...patterns.extents.symbolic_extents import Extent, extent_of, product, quotient
 
 Digit = tuple[Extent, Extent]
 """An extent greater than 1, and how far apart its elements lie."""

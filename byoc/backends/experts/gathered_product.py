@@ -17,8 +17,8 @@ from ....analysis.composites.grouped import DEQUANTIZE
 from ....analysis.composites.products import TRANSPOSED_MATMUL
 from ....layout.graph.relax_graph import Op
 from ...backend.region import Call, Region, Tensor, region
+from ...patterns.extents.symbolic_shapes import offset
 from ...patterns.pattern import Node
-from ...patterns.symbolic_shapes import offset
 
 TAKE = "relax.take"
 PRODUCTS = ("relax.matmul", "relax.einsum", TRANSPOSED_MATMUL)

@@ -11,8 +11,8 @@ import numpy as np
 
 from ...backend.backend import Backend, Code
 from ...backend.region import Array, Call, Region, Tensor
+from ...patterns.extents.symbolic_shapes import same_shape, spread, static
 from ...patterns.pattern import Node, Pattern, PatternStep, one
-from ...patterns.symbolic_shapes import same_shape, spread, static
 from ..common.region_source import Constants, ints, literal, number
 from .libraries.dtypes import typed
 from .libraries.estimated_cost import conversion, cost

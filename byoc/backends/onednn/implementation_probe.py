@@ -25,8 +25,8 @@ from ....analysis.support.files.user_cache import user_cache
 from ....analysis.support.warn import warn
 from ...backend.region import Region, Tensor
 from ...codegen.compilers.toolchain import CompilerError, program
+from ...patterns.extents.symbolic_shapes import same
 from ...patterns.failure import one_line
-from ...patterns.symbolic_shapes import same
 from ...process import trust
 from ...process.line_process import LineProcess, ProcessDied
 from ..common.region_source import Constants, ints

@@ -17,9 +17,9 @@ import numpy as np
 from ....layout.graph.relax_graph import Op, Value
 from ...backend.region import Array
 from ...patterns.conditions import elements
+from ...patterns.extents.symbolic_shapes import same_shape, spread, static
 from ...patterns.pattern import Condition, Node, Pattern, PatternStep, maybe, one
 from ...patterns.suggest import Unmet, bind, want
-from ...patterns.symbolic_shapes import same_shape, spread, static
 from ...prepare.integers import DEQUANTIZE, POOLS, QUANTIZE, SMALL
 from .cpu import has_int8
 from .patterns import FOLLOWS, follows, kernel, matrices, parts, plain, window

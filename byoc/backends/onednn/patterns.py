@@ -8,9 +8,9 @@ from typing import Any
 
 from ....analysis.composites.products import TRANSPOSED_MATMUL
 from ...patterns.conditions import float32
+from ...patterns.extents.symbolic_shapes import same_shape, spread, static
 from ...patterns.pattern import Condition, Node, Pattern, PatternStep, one
 from ...patterns.suggest import Unmet, bind, cast
-from ...patterns.symbolic_shapes import same_shape, spread, static
 from ...patterns.unary_functions import HARD_SWISH
 from ..common.fold_channels import SAME
 from .cpu import has_bfloat16

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...backend.region import Array
-from ...patterns.symbolic_shapes import same_shape
+from ...patterns.extents.symbolic_shapes import same_shape
 from ..onnx_operators.graph.element_types import ELEMENT_TYPES, SMALL
 from ..onnx_operators.graph.graph_writer import GraphWriter, NodeProto
 

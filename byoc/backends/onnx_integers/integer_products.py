@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...backend.region import Array
-from ...patterns.symbolic_shapes import same_shape
+from ...patterns.extents.symbolic_shapes import same_shape
 from ..onnx_operators.graph.element_types import ELEMENT_TYPES
 from ..onnx_operators.graph.graph_writer import NodeProto
 from .integer_facts import EXACT, IntegerCodes, IntegerFacts, greatest

@@ -12,9 +12,9 @@ from ....analysis.composites.grouped import DEQUANTIZE
 from ....analysis.composites.products import TRANSPOSED_MATMUL
 from ....layout.graph.relax_graph import Op, Value
 from ...patterns import unary_functions as unary
+from ...patterns.extents.symbolic_shapes import same_shape, spread
 from ...patterns.pattern import Node, Pattern, PatternStep
 from ...patterns.suggest import Unmet, cast
-from ...patterns.symbolic_shapes import same_shape, spread
 from ..common.epilogue import BINARY, UNARY
 from .weight_panels import STORED
 

@@ -23,7 +23,7 @@ from tvm import relax
 from ....analysis.composites.products import TRANSPOSED_MATMUL, transposed_matmul
 from ....analysis.support.tvm_compat import GenericConst, array_of
 from ....analysis.support.warn import warn
-from ...patterns.symbolic_extents import extent_of
+from ...patterns.extents.symbolic_extents import extent_of
 from ..mutation.mutate import mutated, named
 from .codes import FLOAT8, Codes, codes, is_single
 

@@ -17,7 +17,7 @@ import numpy as np
 from tvm import relax
 
 from ....analysis.support.tvm_compat import GenericConst, array_of
-from ...patterns.symbolic_extents import extent_of, quotient
+from ...patterns.extents.symbolic_extents import extent_of, quotient
 from ..mutation.bindings import bound_value
 from ..mutation.mutate import mutated, named
 

@@ -32,10 +32,10 @@ from .compiled_model import Compiled
 from .fastest import fastest
 from .file_builds import FileBuilds, replayed
 from .models import as_module
-from .narrow_floats import refuse_narrow_floats
 from .race import is_static, rivals
 from .race import race as raced
-from .shape_settings import Extents, configured
+from .settings.narrow_floats import refuse_narrow_floats
+from .settings.shape_settings import Extents, configured
 
 
 @rare_collections()

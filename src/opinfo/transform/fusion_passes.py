@@ -77,7 +77,7 @@ def FuseTransposeMatmul() -> Any:
 
     A transpose is recognised as ``permute_dims`` of the last two axes, a product as ``matmul`` or
     `relax.nn.transposed_matmul`, perhaps with elementwise steps after it. The product then reads
-    the operand as it is stored, with each sum in its order: results are bit-equal. A transpose that
+    the stored operand, with each sum in its order: results are bit-equal. A transpose that
     is read elsewhere too stays there. Run the pass after ``LegalizeOps``.
 
     Before / After::

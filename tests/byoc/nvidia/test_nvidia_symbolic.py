@@ -16,7 +16,7 @@ from opinfo.byoc.backends.common.moved_axes import Strided
 from opinfo.byoc.backends.nvidia.attention import attention
 from opinfo.byoc.compile import CompiledModule, compile_module
 from opinfo.byoc.dispatching.dispatch import dispatch
-from opinfo.byoc.patterns.symbolic_extents import (
+from opinfo.byoc.patterns.extents.symbolic_extents import (
     extent_of,
     factors,
     quotient,

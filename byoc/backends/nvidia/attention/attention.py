@@ -16,8 +16,8 @@ from .....analysis.support.warn import warn
 from .....layout.graph.relax_graph import Op
 from ....backend.region import Array, Region, Tensor
 from ....backend.region import region as region_of
+from ....patterns.extents.symbolic_extents import factors
 from ....patterns.pattern import Node, Pattern, PatternStep, one
-from ....patterns.symbolic_extents import factors
 from ....patterns.value_bounds import bounds
 from ...common.attention_pattern import MOST, AttentionRules, lands, narrows
 from ...common.attention_region import is_attention

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ....backend.region import Array, Tensor
-from ....patterns.symbolic_extents import Extent
+from ....patterns.extents.symbolic_extents import Extent
 
 Four = tuple[Extent, Extent, Extent, Extent]
 

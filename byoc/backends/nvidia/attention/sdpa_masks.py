@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ....backend.region import Array, Region
-from ....patterns.symbolic_extents import Extent
+from ....patterns.extents.symbolic_extents import Extent
 from ...common.attention_region import PlacedAttention, Source, last_two
 from .sdpa import HeadsView, Sdpa, four
 

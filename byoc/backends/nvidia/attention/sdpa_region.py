@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ....backend.region import Region, Tensor
-from ....patterns.symbolic_extents import (
+from ....patterns.extents.symbolic_extents import (
     Extent,
     SymbolicExtent,
     divisible,

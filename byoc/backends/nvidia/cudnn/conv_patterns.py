@@ -9,8 +9,8 @@ from math import prod
 from .....analysis.proposal.proposal import Constant
 from .....layout.graph.relax_graph import Op
 from ....patterns.conditions import constant
+from ....patterns.extents.symbolic_shapes import same_shape, spread, static
 from ....patterns.pattern import Condition, Node, Pattern, many, maybe, one
-from ....patterns.symbolic_shapes import same_shape, spread, static
 from ....patterns.unary_functions import HARD_SWISH
 from ..libraries.dtypes import HALVES, of, typed
 from ..products.product_patterns import full_size, sums

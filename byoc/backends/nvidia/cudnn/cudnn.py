@@ -13,7 +13,7 @@ import numpy as np
 
 from ....backend.backend import Backend, Code
 from ....backend.region import Array, Call, Region, Tensor
-from ....patterns.symbolic_shapes import same_shape
+from ....patterns.extents.symbolic_shapes import same_shape
 from ....patterns.unary_functions import HARD_SWISH
 from ...common.fold_channels import SAME, Folded, fold
 from ...common.region_source import Constants, ints, number

@@ -12,8 +12,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ....codegen.loading.cuda_device import cuda_device
+from ....patterns.extents.symbolic_shapes import same_shape
 from ....patterns.pattern import Condition, Node, Pattern, PatternStep, many, maybe, one
-from ....patterns.symbolic_shapes import same_shape
 from ..libraries.dtypes import FLOAT8, HALVES, of
 from .gemm import PRODUCTS, all_ones
 from .product_patterns import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from .....analysis.composites.products import TRANSPOSED_MATMUL
 from ....backend.region import Call, Region, Tensor
-from ....patterns.symbolic_shapes import same_shape
+from ....patterns.extents.symbolic_shapes import same_shape
 from ...common.region_source import literal
 from ..libraries.dtypes import FLOAT8, HALVES
 

@@ -10,8 +10,8 @@ import numpy as np
 from .....analysis.proposal.proposal import Constant
 from .....layout.graph.relax_graph import Op, Value
 from ....backend.region import Array
+from ....patterns.extents.symbolic_shapes import same, same_shape
 from ....patterns.pattern import Condition, Node, Pattern, PatternStep, many, maybe, one
-from ....patterns.symbolic_shapes import same, same_shape
 from ..libraries.dtypes import HALVES, of, typed
 from .gemm import PRODUCTS, all_ones
 

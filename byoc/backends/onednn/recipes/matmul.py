@@ -8,7 +8,7 @@ import numpy as np
 
 from .....analysis.composites.products import TRANSPOSED_MATMUL
 from ....backend.region import Region, Tensor
-from ....patterns.symbolic_shapes import same_shape, spread
+from ....patterns.extents.symbolic_shapes import same_shape, spread
 from ...common.fold_channels import Folded, fold, multiplied
 from .post import follow
 from .recipe import OperandView, Recipe

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ....backend.region import Array, Call
-from ....patterns.symbolic_shapes import spread
+from ....patterns.extents.symbolic_shapes import spread
 from ..graph.graph_writer import GraphWriter
 
 

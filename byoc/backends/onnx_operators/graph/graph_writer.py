@@ -11,7 +11,7 @@ import numpy as np
 from tvm import tirx
 
 from ....backend.region import Array, Tensor
-from ....patterns.symbolic_shapes import offset, settled
+from ....patterns.extents.symbolic_shapes import offset, settled
 
 #: ONNX's operators for arithmetic of extents; quotients and remainders are composed.
 _ARITHMETIC = {"Add": "Add", "Sub": "Sub", "Mul": "Mul", "Min": "Min", "Max": "Max",

@@ -10,10 +10,10 @@ from tvm import tirx
 
 from .....analysis.results.plain_values import to_plain
 from ....backend.region import Call, Tensor
+from ....patterns.extents.symbolic_shapes import offset, settled, static
 from ....patterns.pattern import Condition, Node
 from ....patterns.pattern_step import listed
 from ....patterns.suggest import Unmet, bind, cast
-from ....patterns.symbolic_shapes import offset, settled, static
 from .graph_writer import GraphWriter, operands_of
 
 Write = Callable[[GraphWriter, Call, list[str]], "str | Sequence[str]"]

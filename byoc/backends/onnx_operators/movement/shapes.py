@@ -6,9 +6,9 @@ import numpy as np
 
 from .....analysis.results.plain_values import to_plain
 from ....backend.region import Call, Tensor
+from ....patterns.extents.symbolic_shapes import same
 from ....patterns.pattern import Node
 from ....patterns.suggest import Unmet
-from ....patterns.symbolic_shapes import same
 from ..graph.element_types import ALL, FLOAT, NUMBERS
 from ..graph.graph_writer import GraphWriter
 from ..graph.onnx_conditions import (

@@ -8,13 +8,11 @@ from ..tabular import feature_rows, ngram_counts, trees
 from . import (
     activations,
     bit_casts,
-    channel_norms,
     contributed,
     convolution,
     deformable,
     elementwise_operators,
     index_operators,
-    normalization,
     pools,
     products,
     quantise_linear,
@@ -24,6 +22,7 @@ from . import (
 )
 from .arithmetic import extrema, powers, quotients, sums_and_norms
 from .detection import roi_align, suppression
+from .norms import channel_norms, normalization
 from .recurrence import dynamic_lstm, recurrent
 from .shaping import grids, resizing, shapes, slices_and_pads
 

@@ -9,7 +9,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from ...analysis.support.tvm_compat import sym
+from ....analysis.support.tvm_compat import sym
 
 
 def same(a: Any, b: Any) -> bool:

@@ -8,8 +8,8 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from ..jit.config.named_dims import dimension_names, resolved
-from ..jit.config.strategy import Config, Dim, Strategy, checked_config
+from ...jit.config.named_dims import dimension_names, resolved
+from ...jit.config.strategy import Config, Dim, Strategy, checked_config
 
 #: One extent, ``(low, high)``, or ``(low, high, multiple)``.
 Extents = int | tuple[int, int] | tuple[int, int, int]

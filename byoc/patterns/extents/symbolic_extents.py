@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import tvm_ffi
 from tvm import tirx
 
-from ...analysis.terms.quotient import remove
+from ....analysis.terms.quotient import remove
 
 
 @dataclass(frozen=True, eq=False)

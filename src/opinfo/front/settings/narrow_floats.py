@@ -7,7 +7,7 @@ from typing import Any
 import tvm_ffi
 from tvm import relax
 
-from ..byoc.prepare.constants.narrow_casts import is_narrow
+from ...byoc.prepare.constants.narrow_casts import is_narrow
 
 
 def refuse_narrow_floats(mod: Any) -> None:

@@ -1,0 +1,1 @@
+"""Extents of regions: symbols, and the conditions on them."""

@@ -1,0 +1,1 @@
+"""What a compilation is asked for, checked and in one form."""

@@ -1,0 +1,1 @@
+"""Normalisations over channels, groups and layers."""
