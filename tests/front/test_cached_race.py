@@ -10,7 +10,7 @@ import tvm
 from tvm import relax, tirx
 
 import opinfo
-from opinfo.verify import trial_runs
+from opinfo.verify import timing_process
 
 WIDTH, WORDS = 64, 256
 RNG = np.random.default_rng(0)
@@ -54,11 +54,13 @@ def test_kernels_of_the_shapes_are_there_when_builds_are_timed() -> None:
     compiled = opinfo.compile(decoder(), [], shapes="jit")
     calls: list[int] = []
     module = tvm.runtime.load_module(str(compiled.library))
-    trial_runs._served(str(compiled.library), module, [lambda: calls.append(1), None])
-    session = trial_runs._SESSIONS.pop(str(compiled.library))
+    timing_process._served(str(compiled.library), module, [lambda: calls.append(1), None])
+    session = timing_process._SESSIONS.pop(str(compiled.library))
     session.close()
-    assert len(calls) == trial_runs.KERNELS > 2
+    assert len(calls) == timing_process.KERNELS > 2
     static = opinfo.compile(decoder(), [])
     module = tvm.runtime.load_module(str(static.library))
-    trial_runs._served(str(static.library), module, [lambda: calls.append(1)])
-    assert str(static.library) not in trial_runs._SESSIONS and len(calls) == trial_runs.KERNELS
+    timing_process._served(str(static.library), module, [lambda: calls.append(1)])
+    assert (
+        str(static.library) not in timing_process._SESSIONS and len(calls) == timing_process.KERNELS
+    )

@@ -11,7 +11,8 @@ import tvm
 from tvm import relax
 
 from opinfo.verify.emptied import LEAST, emptied
-from opinfo.verify.trial_runs import _called, flat
+from opinfo.verify.timing_process import _called
+from opinfo.verify.trial_values import flat
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is given back on Linux")
 

@@ -17,7 +17,7 @@ import opinfo
 from opinfo.byoc.backend.catalog import find
 from opinfo.front import race
 from opinfo.front.finalists import BYTE, OPERATOR, seconds, suffices
-from opinfo.verify import trial_runs
+from opinfo.verify import timed_turns, timing_process
 from opinfo.verify.short_parts import seconds_of
 from opinfo.verify.trial_runs import TrialRun
 
@@ -100,12 +100,12 @@ def test_other_processes_do_not_lengthen_calls_of_one_thread(
         clocks.append(clock)
         return []
 
-    monkeypatch.setattr(trial_runs, "_times", times)
+    monkeypatch.setattr(timing_process, "timed_turns", times)
     monkeypatch.setattr(sys, "stdin", iter(["[]\n"]))
     monkeypatch.setattr(os, "dup2", lambda *_: 1)
-    tvm.runtime.save_param_dict_to_file({}, str(tmp_path / trial_runs.INPUTS))
-    (tmp_path / trial_runs.CALLS).write_text('[["main", []]]')
-    trial_runs._main(tmp_path, threads, trial_runs.CPU)
+    tvm.runtime.save_param_dict_to_file({}, str(tmp_path / timing_process.INPUTS))
+    (tmp_path / timing_process.CALLS).write_text('[["main", []]]')
+    timing_process._main(tmp_path, threads, timing_process.CPU)
     (clock,) = clocks
     assert (seconds_of(lambda: time.sleep(0.03), clock) > 0.02) == (threads == 2)
 
@@ -116,11 +116,11 @@ def test_what_cannot_win_is_not_called_again(
     clock: Any, runs: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A CPU time or two are enough to know; other processes lengthen times of the wall's clock."""
-    monkeypatch.setattr(trial_runs, "PAUSE", 0.0)
-    monkeypatch.setattr(trial_runs, "seconds_of", lambda call, _: call())
+    monkeypatch.setattr(timed_turns, "PAUSE", 0.0)
+    monkeypatch.setattr(timed_turns, "seconds_of", lambda call, _: call())
     seconds = [1.0, 1.05, 1.4, 1.6]
     calls = [None, *(lambda s=s: s for s in seconds)]
-    none, *times = trial_runs._times(calls, clock)
+    none, *times = timed_turns.timed_turns(calls, clock)
     assert none == [] and [each[0] for each in times] == [1e3 * s for s in seconds]
     assert tuple(map(len, times)) == runs
 

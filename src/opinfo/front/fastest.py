@@ -21,8 +21,9 @@ from ..byoc.building.build_library import on_gpu
 from ..jit.arguments.signature import Signature
 from ..verify.compared_runs import counted, milliseconds, nowhere_slower, spelled
 from ..verify.free_memory import fit
+from ..verify.timing_process import CPU, GPU
 from ..verify.trial_inputs import trial_calls, undrawable
-from ..verify.trial_runs import CPU, GPU, TrialProcess, TrialRun, trial_runs
+from ..verify.trial_runs import TrialProcess, TrialRun, trial_runs
 from ..verify.trial_sizes import Subject, sized_calls
 from ..verify.verification import difference, tolerance_of
 from .compiled_model import Compiled

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+Call = Callable[[], object]
+Clock = Callable[[], float]
 #: Seconds of all parts, and the least of one of them.
 TOTAL, PART = 1e-2, 5e-4
 #: The least seconds of a call: what a clock may tell of a shorter one is its resolution.
 SHORT = 1e-6
 
 
-def seconds_of(call: Callable[[], object], clock: Callable[[], float]) -> float:
+def seconds_of(call: Call, clock: Clock) -> float:
     """Return the seconds of a call by a clock.
 
     A call of at least `TOTAL` is made once. A shorter one is made again, in parts of at least
@@ -28,7 +30,7 @@ def seconds_of(call: Callable[[], object], clock: Callable[[], float]) -> float:
     return min(_mean(call, clock, count) for _ in range(parts))
 
 
-def _mean(call: Callable[[], object], clock: Callable[[], float], count: int) -> float:
+def _mean(call: Call, clock: Clock, count: int) -> float:
     start = clock()
     for _ in range(count):
         call()

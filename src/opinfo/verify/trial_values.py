@@ -40,6 +40,13 @@ def tensors_of(value: Any) -> Iterator[Any]:
         yield value
 
 
+def flat(result: Any) -> list[Any]:
+    """Return the tensors of a result, in order."""
+    if isinstance(result, tvm.runtime.Tensor):
+        return [result]
+    return [tensor for part in result for tensor in flat(part)]
+
+
 def layout_of(calls: Sequence[TrialCall]) -> list[Any]:
     """Return for JSON how the tensors of calls are nested, by their places in `tensors_of`."""
     places = iter(range(sum(1 for c in calls for _ in tensors_of(c.values))))

@@ -25,9 +25,10 @@ from ..byoc.measure import Excluded, Timing
 from ..byoc.process.folder import Folder
 from ..layout.report.plan_report import columns
 from ..report.regions import costs, reasons
+from .timing_process import GPU
 from .trial_inputs import trial_inputs
-from .trial_runs import GPU, flat, trial_runs
-from .trial_values import TrialCall
+from .trial_runs import trial_runs
+from .trial_values import TrialCall, flat
 
 if TYPE_CHECKING:
     from ..jit.compile.compile_shapes import CompiledShapes

@@ -31,7 +31,7 @@ from opinfo.cli.options.measure_options import MeasureOptions
 from opinfo.front import fastest
 from opinfo.front.compiled_model import _on
 from opinfo.front.fastest import run_builds
-from opinfo.verify import trial_runs
+from opinfo.verify import timing_process
 from opinfo.verify.trial_runs import TrialRun
 
 H100 = {"kind": "cuda", "arch": "sm_90", "max_threads_per_block": 1024, "thread_warp_size": 32,
@@ -187,8 +187,8 @@ def test_a_server_loads_the_runtime_before_its_sessions_fork(
 def test_a_clock_waits_until_the_gpu_is_idle() -> None:
     synced: list[int] = []
     gpu = SimpleNamespace(dlpack_device_type=lambda: 2, sync=lambda: synced.append(1))
-    before = trial_runs._clock(1, gpu)()
-    assert trial_runs._clock(1, gpu)() >= before and len(synced) == 2
+    before = timing_process._clock(1, gpu)()
+    assert timing_process._clock(1, gpu)() >= before and len(synced) == 2
 
 
 def test_builds_for_a_gpu_are_raced_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,23 +6,23 @@ import itertools
 
 import pytest
 
-from opinfo.verify import trial_runs
+from opinfo.verify import timed_turns
 
 
-@pytest.mark.parametrize(("seconds", "runs"), [(0.02, trial_runs.RUNS), (1.1, trial_runs.FEWEST)])
+@pytest.mark.parametrize(("seconds", "runs"), [(0.02, timed_turns.RUNS), (1.1, timed_turns.FEWEST)])
 def test_seconds_of_the_clock_end_the_runs(
     seconds: float, runs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The wall's seconds are those of other processes, too: here 100 at each reading."""
-    monkeypatch.setattr(trial_runs, "_settle", lambda: None)
+    monkeypatch.setattr(timed_turns, "_settle", lambda: None)
     wall = itertools.count(0, 100)
-    monkeypatch.setattr(trial_runs, "perf_counter", lambda: next(wall))
+    monkeypatch.setattr(timed_turns, "perf_counter", lambda: next(wall), raising=False)
     used = 0.0
 
     def call() -> None:
         nonlocal used
         used += seconds
 
-    (times,) = trial_runs._times([call], lambda: used)
+    (times,) = timed_turns.timed_turns([call], lambda: used)
     assert len(times) == runs
     assert times == pytest.approx([1e3 * seconds] * runs)
