@@ -76,7 +76,7 @@ def _of_four_bits(layer: Any) -> Any:
     from tvm import relax
     from tvm.relax.frontend.nn import spec
 
-    from benchmarks.common.decoders.group_quantised import dequantised, quantised
+    from benchmarks.common.decoders.group_quantized import dequantized, quantized
     from benchmarks.common.decoders.relax_decoders import Experts
 
     config = MixtralConfig(hidden_size=WIDTH, intermediate_size=1536, num_local_experts=8,
@@ -84,8 +84,8 @@ def _of_four_bits(layer: Any) -> Any:
     state, values = layer.state_dict(), {}
     values["router.weight"] = state["gate.weight"].numpy()
     for ours, theirs in (("gate_up", "experts.gate_up_proj"), ("down", "experts.down_proj")):
-        words, scale = quantised(state[theirs].numpy())
-        state[theirs].copy_(torch.from_numpy(dequantised(words, scale)))
+        words, scale = quantized(state[theirs].numpy())
+        state[theirs].copy_(torch.from_numpy(dequantized(words, scale)))
         values[f"{ours}.words"], values[f"{ours}.scale"] = words, scale
     plain = {"param_mode": "plain", "effect_mode": "none"}
     x = spec.Tensor([1, "s", WIDTH], "float32")

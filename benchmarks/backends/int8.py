@@ -58,7 +58,7 @@ def measure(name: str, threads: int) -> Row:
     from opinfo.frontend.formats.from_onnx import from_model
 
     plain, values = onnx_model(name)
-    small = quantised(plain, values)
+    small = quantized(plain, values)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = threads
     options.log_severity_level = 3
@@ -76,7 +76,7 @@ def measure(name: str, threads: int) -> Row:
     return Row(name, int8, f32, runtime, difference, dict(regions), compiled.dispatched.summary())
 
 
-def quantised(model: Any, values: Mapping[str, Any]) -> Any:
+def quantized(model: Any, values: Mapping[str, Any]) -> Any:
     """Quantise a model with ONNX Runtime, calibrated on ``values``."""
     import onnx
     from onnxruntime import quantization

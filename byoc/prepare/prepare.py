@@ -44,13 +44,13 @@ from .qdq import (
     ReadScales,
     bind_scales,
     parametrise_scales,
-    quantised,
+    quantized,
     read_scales,
     runtimes,
     taking,
 )
 from .raise_ops import raise_ops
-from .raise_products import dequantises, may_dequantise, raise_products
+from .raise_products import dequantizes, may_dequantize, raise_products
 from .sink_reshapes import sink_reshapes
 from .split_slices import own_moves, split_slices
 from .unguarded_softmax import drop_softmax_guards
@@ -92,7 +92,7 @@ class Preparer:
             raised = self._versions_of(raised)
         usable = [guarded(b, []) for b in named_backends]  # `dispatch` reports failures
         raised = self._eight_bits_of(raised, usable)
-        if not (taking(usable) or runtimes(usable)) or not quantised(raised):
+        if not (taking(usable) or runtimes(usable)) or not quantized(raised):
             for known, of, out in self._lowered:
                 if raised is known and of == views:
                     return out
@@ -137,7 +137,7 @@ class Preparer:
 
         A PrimFunc of integers of 8 bits need not: the importer writes a quantised LSTM as one.
         """
-        return may_dequantise(self.mod) and dequantises(self._raised_for(False))
+        return may_dequantize(self.mod) and dequantizes(self._raised_for(False))
 
     def _raised_for(self, coarse: bool) -> Any:
         """The module in Relax operators, without splits for coarse backends."""

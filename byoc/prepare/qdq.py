@@ -96,7 +96,7 @@ def runtimes(backends: Sequence[Backend]) -> list[Coarse]:
             if any(DEQUANTIZE in s.names for s in c.steps)]  # fmt: skip
 
 
-def quantised(mod: Any) -> bool:
+def quantized(mod: Any) -> bool:
     """Whether the module has a dequantize."""
     return any(named(call, n) for call in _calls(mod) for n in (DEQUANTIZE, GROUPED))
 

@@ -39,7 +39,7 @@ PRODUCTS = frozenset({"relax.matmul", "relax.einsum", TRANSPOSED_MATMUL})
 
 def raise_products(mod: Any) -> Any:
     """The module with such calls raised; the input is not changed, and returned if it has none."""
-    if not may_dequantise(mod) and not any(map(_has_threads, mod.functions.values())):
+    if not may_dequantize(mod) and not any(map(_has_threads, mod.functions.values())):
         return mod
     raiser = _Raiser(mod)
     functions = [(g, f) for g, f in mod.functions_items() if isinstance(f, relax.Function)]
@@ -48,7 +48,7 @@ def raise_products(mod: Any) -> Any:
     return without_unused(raiser.builder_.get(), mod) if raiser.count else mod
 
 
-def dequantises(mod: Any) -> bool:
+def dequantizes(mod: Any) -> bool:
     """Whether a Relax function calls the operator that dequantises by group."""
     found: list[Any] = []
 
@@ -62,10 +62,10 @@ def dequantises(mod: Any) -> bool:
     return bool(found)
 
 
-def may_dequantise(mod: Any) -> bool:
+def may_dequantize(mod: Any) -> bool:
     """Whether a module dequantises by group, or has a PrimFunc that may."""
     funcs = (f for _, f in mod.functions_items() if isinstance(f, tirx.PrimFunc))
-    return dequantises(mod) or any(map(_has_words, funcs))
+    return dequantizes(mod) or any(map(_has_words, funcs))
 
 
 @relax.expr_functor.mutator

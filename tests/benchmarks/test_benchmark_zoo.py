@@ -46,7 +46,7 @@ def test_proxies_are_in_neither_half(monkeypatch: pytest.MonkeyPatch) -> None:
         assert list(zoo._chosen(zoo._options())) == list(expected)
 
 
-def test_a_proxy_is_quantised(tmp_path: Path) -> None:
+def test_a_proxy_is_quantized(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     found = subject("proxies/tagger_dynamic", tmp_path)
     nodes = {node.op_type for node in onnx.load(found.path).graph.node}

@@ -23,7 +23,7 @@ from typing import Any
 from benchmarks.analysis.llm.checkout import HOME, checkout
 from benchmarks.analysis.llm.decoys import try_decoys
 from benchmarks.analysis.llm.fusions import fusions
-from benchmarks.analysis.llm.mlc_modules import ARCHITECTURES, QUANTISATIONS, load, make
+from benchmarks.analysis.llm.mlc_modules import ARCHITECTURES, QUANTIZATIONS, load, make
 from benchmarks.analysis.llm.mlc_pipeline import PHASES, PLAIN
 from benchmarks.analysis.llm.read_prim_funcs import Oracle, grouped, read
 from benchmarks.common.pages import add_page_option, table
@@ -32,7 +32,7 @@ from benchmarks.common.rows import measure_models, model_parser
 #: MLC-LLM does not quantise experts in the layout of q4f16_0.
 UNSUPPORTED = "mixtral.q4f16_0"
 MODELS = tuple(
-    name for a in ARCHITECTURES for q in QUANTISATIONS if (name := f"{a}.{q}") != UNSUPPORTED
+    name for a in ARCHITECTURES for q in QUANTIZATIONS if (name := f"{a}.{q}") != UNSUPPORTED
 )
 #: The models of whose kernels decoys are made: each has other words, or words in another order.
 DECOYS = ("llama.q4f16_1", "llama.q3f16_1", "llama.q4f16_0")
@@ -91,8 +91,8 @@ class Model:
 
 def measure(name: str, folder: Path, oracle: Oracle, tried: set[int]) -> Model:
     """Make the module of a model at each phase, and read it; kernels with decoys are ``tried``."""
-    architecture, quantisation = name.split(".")
-    files = make(architecture, quantisation, folder)
+    architecture, quantization = name.split(".")
+    files = make(architecture, quantization, folder)
     mods = {phase: load(files[phase]) for phase in (PLAIN, *PHASES)}
     rows = [asdict(read(mods[phase], phase, oracle)) for phase in PHASES]
     decoys = try_decoys(name, mods["legalised"], tried) if name in DECOYS else []

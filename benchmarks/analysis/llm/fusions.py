@@ -45,7 +45,7 @@ def fusions(plain: Any, legalised: Any, fused: Any, last: Any) -> list[Fusions]:
     """Compare the passes on one model; see `mlc_pipeline.PHASES` for the modules."""
     pairs: list[tuple[str, Any, Any, Callable[[Any], Any], Callable[[Any], bool]]] = [
         ("transpose and product", plain, legalised, transform.FuseTransposeMatmul(), _transposed),
-        ("dequantise and its use", fused, last, transform.FuseDequantize(), _dequantised),
+        ("dequantise and its use", fused, last, transform.FuseDequantize(), _dequantized),
     ]
     out = []
     for kind, before, after, run, counts in pairs:
@@ -64,7 +64,7 @@ def _transposed(chain: Chain) -> bool:
     return chain.steps[0].operator.name == TRANSPOSED_MATMUL
 
 
-def _dequantised(chain: Chain) -> bool:
+def _dequantized(chain: Chain) -> bool:
     names = [step.operator.name for step in chain.steps]
     return DEQUANTIZE in names and bool({*PRODUCTS, "relax.take"} & set(names))
 

@@ -13,7 +13,7 @@ import tvm
 from .mlc_pipeline import PHASES, PLAIN, phases
 
 ARCHITECTURES = ("llama", "qwen2", "gemma2", "phi3", "mixtral")
-QUANTISATIONS = ("q0f16", "q4f16_1", "q3f16_1", "q4f16_0")
+QUANTIZATIONS = ("q0f16", "q4f16_1", "q3f16_1", "q4f16_0")
 
 _SIZES = {
     "hidden_size": 256, "intermediate_size": 704, "num_attention_heads": 8,
@@ -36,18 +36,18 @@ CONFIGS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def make(architecture: str, quantisation: str, folder: Path) -> dict[str, Path]:
+def make(architecture: str, quantization: str, folder: Path) -> dict[str, Path]:
     """Return the file of a module for each phase, as JSON; files in the folder are kept.
 
     Raises:
         RuntimeError: MLC-LLM's pipeline fails.
     """
-    files = {p: folder / f"{architecture}.{quantisation}.{p}.json" for p in (*PHASES, PLAIN)}
+    files = {p: folder / f"{architecture}.{quantization}.{p}.json" for p in (*PHASES, PLAIN)}
     if not all(f.exists() for f in files.values()):
-        command = [sys.executable, "-m", __name__, architecture, quantisation, str(folder)]
+        command = [sys.executable, "-m", __name__, architecture, quantization, str(folder)]
         run = subprocess.run(command, capture_output=True, text=True, check=False)
         if run.returncode:
-            raise RuntimeError(f"{architecture} {quantisation}: {run.stderr[-800:]}")
+            raise RuntimeError(f"{architecture} {quantization}: {run.stderr[-800:]}")
     return files
 
 
@@ -58,13 +58,13 @@ def load(path: Path) -> Any:
 
 def _main() -> None:
     """Write the modules of one model to a folder."""
-    architecture, quantisation, folder = sys.argv[1:]
+    architecture, quantization, folder = sys.argv[1:]
     from .checkout import import_mlc
 
     with tempfile.TemporaryDirectory() as scratch:
         import_mlc(Path(scratch))
-        for phase, mod in phases(CONFIGS[architecture], architecture, quantisation):
-            path = Path(folder) / f"{architecture}.{quantisation}.{phase}.json"
+        for phase, mod in phases(CONFIGS[architecture], architecture, quantization):
+            path = Path(folder) / f"{architecture}.{quantization}.{phase}.json"
             path.write_text(tvm.ir.save_json(mod), encoding="utf-8")
 
 

@@ -18,24 +18,24 @@ BATCH = 4
 
 
 def phases(
-    config: Mapping[str, Any], architecture: str, quantisation: str
+    config: Mapping[str, Any], architecture: str, quantization: str
 ) -> Iterator[tuple[str, Any]]:
     """Yield the name of a phase and the module after it."""
     compiling = _mlc("interface.compile")
     target = tvm.target.Target({"kind": "cuda", "arch": "sm_80", "thread_warp_size": 32, **ROWS},
                                host={"kind": "llvm"})  # fmt: skip
-    model, quantise = (
+    model, quantize = (
         _mlc("model").MODELS[architecture],
-        _mlc("quantization").QUANTIZATION[quantisation],
+        _mlc("quantization").QUANTIZATION[quantization],
     )
     settings = model.config.from_dict(dict(config))
     with target:
         _mlc("op").enable(target=target, flashinfer=False, faster_transformer=False, cutlass=False)
-        module, _ = model.quantize[quantise.kind](settings, quantise)
+        module, _ = model.quantize[quantize.kind](settings, quantize)
         mod, params, _ = module.export_tvm(spec=module.get_default_spec(), allow_extern=True)
         extra = compiling._apply_preproc_to_params_and_check_pipeline(params, settings)
         metadata = {
-            "model_type": model.name, "quantization": quantise.name, "model_task": "chat",
+            "model_type": model.name, "quantization": quantize.name, "model_task": "chat",
             "context_window_size": settings.context_window_size, "sliding_window_size": -1,
             "attention_sink_size": -1, "prefill_chunk_size": settings.prefill_chunk_size,
             "tensor_parallel_shards": 1, "pipeline_parallel_stages": 1, "disaggregation": False,

@@ -45,7 +45,7 @@ def verdict(
     reference = _reference(model, feeds)
     if reference and all(not _fault(named[n], reference[n]) for n in faults if n in reference):
         return "disputed", f"as the reference implementation, not as ONNX Runtime: {text}"
-    if _quantises(model) and all(_within_steps(named[name], want[name]) for name in faults):
+    if _quantizes(model) and all(_within_steps(named[name], want[name]) for name in faults):
         return "by rounding", f"by steps of quantised values: {text}"
     return "wrong", text
 
@@ -111,7 +111,7 @@ def _reference(model: Any, feeds: Mapping[str, Array]) -> dict[str, Array]:
     return {n: np.asarray(r) for n, r in zip(names, results, strict=True)}
 
 
-def _quantises(model: Any) -> bool:
+def _quantizes(model: Any) -> bool:
     return any("Quantize" in n.op_type or n.op_type.startswith("QLinear") for n in model.graph.node)
 
 

@@ -167,7 +167,7 @@ def attentions() -> dict[str, Case]:
     }  # fmt: skip
 
 
-def quantised() -> dict[str, Case]:
+def quantized() -> dict[str, Case]:
     """Return the scaled products that cuBLAS supports."""
 
     def multiplied(emit: Any, x: Any, weight: Any, a: Any, b: Any) -> Any:
@@ -253,6 +253,6 @@ ZOO: Mapping[str, Callable[[], dict[str, Case]]] = {
     "matmuls": matmuls,
     "attentions": attentions,
     "norms": norms,
-    "scaled products": quantised,
+    "scaled products": quantized,
     "single operators": singles,
 }

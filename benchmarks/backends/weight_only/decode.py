@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.backends.weight_only.nbits_peers import (
     Array,
     Weights,
-    dequantised,
+    dequantized,
     nbits_node,
     onnx_session,
 )
@@ -207,7 +207,7 @@ class RelaxOps:
         return self.relax.const(array)
 
     def product(self, x: Any, k: int) -> Any:
-        return self.emit(self.op.matmul(x, dequantised(self.emit, self.products[k], "float16")))
+        return self.emit(self.op.matmul(x, dequantized(self.emit, self.products[k], "float16")))
 
     def norm(self, x: Any, width: int) -> Any:
         ones = self.constant(np.ones(width, "float32"))

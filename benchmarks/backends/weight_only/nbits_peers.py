@@ -104,7 +104,7 @@ def torch_product(weights: Weights, x: Array) -> Call:
     return run
 
 
-def dequantised(emit: Any, weights: Weights, dtype: str = "float32") -> Any:
+def dequantized(emit: Any, weights: Weights, dtype: str = "float32") -> Any:
     """The weights in Relax by input and output, in float32."""
     from tvm import relax
 
@@ -132,7 +132,7 @@ def opinfo_products(weights: Sequence[Weights], rows: Sequence[Array]) -> list[C
             var = relax.Var("x", relax.TensorType(x.shape, "float32"))
             with builder.function(names[-1], [var]):
                 with builder.dataflow():
-                    matrix = dequantised(builder.emit, w, dtype)
+                    matrix = dequantized(builder.emit, w, dtype)
                     out = builder.emit_output(relax.op.matmul(var, matrix))
                 builder.emit_func_output(out)
     library = compile_module(builder.get(), ["weight_only", "tvm"], target=native_target())

@@ -16,7 +16,7 @@ from tvm.relax.frontend import nn
 from tvm.relax.frontend.nn import op, spec
 from tvm.relax.frontend.nn.llm.position_embedding import switch_rope_freq_func
 
-from .group_quantised import GROUP, WORD, dequantise, dequantised, quantised
+from .group_quantized import GROUP, WORD, dequantize, dequantized, quantized
 
 Array = np.ndarray[Any, Any]
 _LOWEST = -1e30
@@ -38,7 +38,7 @@ class Weight(nn.Module):
         """Return the matrix, or the entries of an index along the first axis."""
         parts = [self.words, self.scale] if self.four_bits else [self.weight]
         parts = parts if index is None else [op.take(part, index, axis=0) for part in parts]
-        return op.tensor_expr_op(dequantise, "dequantize", parts) if self.four_bits else parts[0]
+        return op.tensor_expr_op(dequantize, "dequantize", parts) if self.four_bits else parts[0]
 
 
 class Linear(Weight):
@@ -272,9 +272,9 @@ def _weights(model: Any, four_bits: bool) -> dict[str, Array]:
         if not four_bits or exact:
             out[f"{name}.weight"] = np.concatenate([p.numpy() for p in parts])
             return
-        pairs = [quantised(p.numpy()) for p in parts]
+        pairs = [quantized(p.numpy()) for p in parts]
         for part, (words, scale) in zip(parts, pairs, strict=True):
-            part.copy_(_tensor(dequantised(words, scale)))  # in the model, too
+            part.copy_(_tensor(dequantized(words, scale)))  # in the model, too
         out[f"{name}.words"], out[f"{name}.scale"] = map(np.concatenate, zip(*pairs, strict=True))
 
     def norm(name: str, source: str) -> None:

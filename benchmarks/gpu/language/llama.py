@@ -45,11 +45,11 @@ class Linear(nn.Module):
     def forward(self, x: Any) -> Any:
         if not self.four_bits:
             return op.matmul(x, op.permute_dims(self.weight))
-        weight = op.tensor_expr_op(_dequantise, "dequantize", [self.words, self.scale])
+        weight = op.tensor_expr_op(_dequantize, "dequantize", [self.words, self.scale])
         return op.matmul(x, op.permute_dims(weight))
 
 
-def _dequantise(words: Any, scale: Any) -> Any:
+def _dequantize(words: Any, scale: Any) -> Any:
     def value(n: Any, k: Any) -> Any:
         digit = words[n, k // WORD] >> tirx.Cast("uint32", k % WORD * BITS)
         digit = tirx.bitwise_and(digit, tirx.const((1 << BITS) - 1, "uint32"))

@@ -25,11 +25,11 @@ class Proxy:
 
     Attributes:
         build: Returns the torch module and its inputs by name; seed torch before.
-        quantised: ``dynamic``, ``static`` (QDQ), or empty.
+        quantized: ``dynamic``, ``static`` (QDQ), or empty.
     """
 
     build: Callable[[], tuple[Any, dict[str, Any]]]
-    quantised: str = ""
+    quantized: str = ""
 
 
 def _net(name: str, **inputs: Callable[[Any], Any]) -> Callable[[], tuple[Any, dict[str, Any]]]:
@@ -93,12 +93,12 @@ def saved(name: str, folder: Path) -> tuple[Path, Arrays]:
         torch.onnx.export(module.eval(), tuple(inputs.values()), path, input_names=list(inputs),
                           dynamo=False, opset_version=17)  # fmt: skip
     arrays = {key: value.numpy() for key, value in inputs.items()}
-    if proxy.quantised:
-        path = _quantised(path, proxy.quantised, arrays)
+    if proxy.quantized:
+        path = _quantized(path, proxy.quantized, arrays)
     return path, arrays
 
 
-def _quantised(path: Path, how: str, inputs: Arrays) -> Path:
+def _quantized(path: Path, how: str, inputs: Arrays) -> Path:
     """Quantise a file by ONNX Runtime's tools, with one set of inputs to calibrate by."""
     from onnxruntime.quantization import (
         CalibrationDataReader,

@@ -7,7 +7,7 @@ from ...patterns.conditions import float32
 from ...prepare.integers import DEQUANTIZE
 from ..common.attention_pattern import AttentionRules
 from .convert import convert
-from .int8 import QUANTISED
+from .int8 import QUANTIZED
 from .locate import available, version
 from .patterns import PATTERNS
 from .raced_kernel import kernel
@@ -45,5 +45,5 @@ def cost(region: Region) -> float:
     return 1.0 + memory + products(call) / rate
 
 
-ONEDNN = Backend("onednn", (*PATTERNS, ATTENTION, *QUANTISED), convert, available, WANTS, cost,
+ONEDNN = Backend("onednn", (*PATTERNS, ATTENTION, *QUANTIZED), convert, available, WANTS, cost,
                  version, implementation=kernel)  # fmt: skip

@@ -237,7 +237,7 @@ CONVOLUTION = one(
 PRODUCT = one("relax.matmul", integers, vnni, matrices, data, weights, takes=operands)
 POOL = one(POOLS, small, plain("layout", "out_layout"), window, laid=(channels_last("layout"),))
 
-QUANTISED = (
+QUANTIZED = (
     Pattern("conv_int8", CONVOLUTION, POST, INTO),
     Pattern("matmul_int8", PRODUCT, POST, INTO),
     Pattern("add_int8", one("relax.add", both, takes=operands), POST, one(QUANTIZE, per_tensor)),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ..onnx_operators.graph.graph_writer import GraphWriter, NodeProto
-from .dynamic_quantisation import DynamicQuantisation
+from .dynamic_quantization import DynamicQuantization
 from .integer_facts import IntegerFacts
 from .integer_products import IntegerProducts
 
@@ -38,7 +38,7 @@ def with_integers(writer: GraphWriter, results: Sequence[str]) -> list[str]:
 
 
 def _rules(facts: IntegerFacts) -> Mapping[str, Rule]:
-    dynamic, products = DynamicQuantisation(facts), IntegerProducts(facts)
+    dynamic, products = DynamicQuantization(facts), IntegerProducts(facts)
     return {
         "Where": dynamic.scale,
         "Round": dynamic.zero_point,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ...patterns.pattern import Condition, one
 from ...patterns.subgraphs import Coarse
 from .arithmetic.elementwise import ELEMENTWISE
-from .arithmetic.linear_quantisation import QUANTISED
+from .arithmetic.linear_quantization import QUANTIZED
 from .arithmetic.products import PRODUCTS
 from .arithmetic.recurrent_layers import RECURRENT
 from .arithmetic.reductions import REDUCTIONS
@@ -21,7 +21,7 @@ from .spatial.pools import POOLS
 #: Each operator that can be written.
 OPERATORS: Mapping[str, OnnxOperator] = {
     **ELEMENTWISE, **SHAPES, **INDEXING, **REDUCTIONS, **CONVOLUTIONS, **POOLS, **PRODUCTS,
-    **QUANTISED, **RESIZE, **RECURRENT,
+    **QUANTIZED, **RESIZE, **RECURRENT,
 }  # fmt: skip
 
 

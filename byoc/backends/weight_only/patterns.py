@@ -31,7 +31,7 @@ CASTS = ("relax.astype",)
 MOVES = ("relax.permute_dims",)
 
 
-def dequantisation(node: Node) -> tuple[Node, ...] | str:
+def dequantization(node: Node) -> tuple[Node, ...] | str:
     """The operators from a dequantisation to the second operand, or why there is none."""
     nodes: list[Node] = []
     source = node.source(1)
@@ -44,13 +44,13 @@ def dequantisation(node: Node) -> tuple[Node, ...] | str:
 
 
 def sources(node: Node) -> Sequence[Op]:
-    nodes = dequantisation(node)
+    nodes = dequantization(node)
     return () if isinstance(nodes, str) else [n.op for n in nodes]
 
 
 def weights(node: Node) -> str | Unmet | None:
     """The weights are a constant matrix in groups along the reduced axis."""
-    nodes = dequantisation(node)
+    nodes = dequantization(node)
     if isinstance(nodes, str):
         return nodes
     first = nodes[0]

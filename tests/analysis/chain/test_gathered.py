@@ -53,14 +53,14 @@ def _check(func: tvm.tirx.PrimFunc, ids: np.ndarray, take: object) -> None:
 
 
 @pytest.mark.parametrize("parts", [ROWS, ONE], ids=["rows", "one row"])
-def test_dequantise_and_take(parts: dict[str, object]) -> None:
+def test_dequantize_and_take(parts: dict[str, object]) -> None:
     func = _func(FUSED, **parts)
     chain = op_infos(func)
     assert isinstance(chain, Chain), chain
     assert chain.names == ("relax.nn.group_dequantize", "relax.take")
-    dequantise, take = chain.steps
-    assert dequantise.operands == (0, 1) and take.attrs["axis"] == 0
-    assert dequantise.attrs["bits"] == 4 and dequantise.attrs["group_size"] == 32
+    dequantize, take = chain.steps
+    assert dequantize.operands == (0, 1) and take.attrs["axis"] == 0
+    assert dequantize.attrs["bits"] == 4 and dequantize.attrs["group_size"] == 32
     assert take.operands[1] == 2
     ids = np.arange(8, -1, -2, dtype=np.int32)[: parts["ids"][0]]  # type: ignore[index]
     _check(func, ids, lambda full: full[ids])
@@ -78,7 +78,7 @@ def test_dequantise_and_take(parts: dict[str, object]) -> None:
     ],
     ids=["another row", "not gathered", "the next row", "reversed", "another group", "shifted"],
 )
-def test_other_elements_are_not_dequantised_rows(change: dict[str, str]) -> None:
+def test_other_elements_are_not_dequantized_rows(change: dict[str, str]) -> None:
     chain = op_infos(_func(FUSED, **ROWS | change))
     names = [s.name for s in getattr(chain, "steps", ())]
     assert names != ["relax.nn.group_dequantize", "relax.take"]
@@ -139,7 +139,7 @@ THREADS = 'T.thread_binding(3, thread="blockIdx.y")'
 
 
 @pytest.mark.parametrize("loop", ["range(3)", THREADS], ids=["loop", "threads"])
-def test_a_dequantised_operand_of_a_product(loop: str) -> None:
+def test_a_dequantized_operand_of_a_product(loop: str) -> None:
     parts = {"mask": "15", "row": "ve"}
     chain = op_infos(_func(EXPERTS, loop=loop, **parts))
     assert isinstance(chain, Chain), chain
@@ -156,7 +156,7 @@ def test_other_products_are_not(change: dict[str, str]) -> None:
     assert "relax.nn.group_dequantize" not in [s.name for s in getattr(chain, "steps", ())]
 
 
-def test_an_inlined_dequantisation_of_a_product() -> None:
+def test_an_inlined_dequantization_of_a_product() -> None:
     text = """
 @T.prim_func(s_tir=True)
 def main(x: T.Buffer((3, 64), "float32"), w: T.Buffer((8, 6), "uint32"),

@@ -67,7 +67,7 @@ def test_it_computes_what_numpy_computes(shape: tuple[int, ...], attrs: dict[str
     np.testing.assert_array_equal(scales.numpy(), expected[1])
 
 
-def test_dequantise_inverts_it() -> None:
+def test_dequantize_inverts_it() -> None:
     data = np.random.default_rng(0).uniform(-2, 2, (4, 64)).astype("float32")
     attrs = FORMS["q4f16_1"][1]
     words, scales = (t.numpy() for t in _run(_module((4, 64), attrs), data))

@@ -37,7 +37,7 @@ LAYERS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 #: LSTMs with dynamic quantisation; whether each column of weights has numbers of its own.
-QUANTISED_LAYERS: dict[str, tuple[bool, dict[str, Any]]] = {
+QUANTIZED_LAYERS: dict[str, tuple[bool, dict[str, Any]]] = {
     "quantised": (False, {}),
     "quantised, columns": (True, {"reverse": True}),
     "quantised, lengths": (False, {"lengths": True, "reverse": True}),
@@ -58,7 +58,7 @@ def _prim_func(cell: str, steps: Any, batch: Any, attrs: dict[str, Any]) -> Any:
     return prim_func(lambda *operands: recurrence(operands, **attrs), params)
 
 
-def _quantised(steps: Any, batch: Any, columns: bool, attrs: dict[str, Any]) -> Any:
+def _quantized(steps: Any, batch: Any, columns: bool, attrs: dict[str, Any]) -> Any:
     """The PrimFunc of an LSTM with dynamic quantisation."""
     width = 4 * UNITS
     numbers = (width if columns else 1,)
@@ -84,17 +84,17 @@ def _sizes(sizes: Any) -> list[Any]:
 
 def _layer(layer: str, steps: Any, batch: Any) -> tuple[Any, str, dict[str, Any]]:
     """The PrimFunc of a layer, the name of its operator, and the attributes that are on."""
-    if layer in QUANTISED_LAYERS:
-        columns, attrs = QUANTISED_LAYERS[layer]
+    if layer in QUANTIZED_LAYERS:
+        columns, attrs = QUANTIZED_LAYERS[layer]
         on = {"activations": USUAL["LSTM"], **attrs}
-        return _quantised(steps, batch, columns, attrs), QUANTIZED, on
+        return _quantized(steps, batch, columns, attrs), QUANTIZED, on
     cell, attrs = LAYERS[layer]
     on = {"cell": cell, "activations": USUAL[cell], **attrs}
     return _prim_func(cell, steps, batch, attrs), NAME, on
 
 
 @pytest.mark.parametrize("sizes", [(5, 2), "nb"], ids=["static", "symbolic"])
-@pytest.mark.parametrize("layer", [*LAYERS, *QUANTISED_LAYERS])
+@pytest.mark.parametrize("layer", [*LAYERS, *QUANTIZED_LAYERS])
 def test_a_layer_is_recognised_from_its_loops(layer: str, sizes: Any) -> None:
     func, name, attrs = _layer(layer, *_sizes(sizes))
     info = op_info(func)
@@ -110,13 +110,13 @@ def test_a_changed_layer_is_refused(layer: str) -> None:
     right = op_info(func)
     assert isinstance(right, OpInfo) and right.name in (NAME, QUANTIZED)
     changed = 0
-    for change, mutant in islice(mutants(func), 6 if layer in QUANTISED_LAYERS else 16):
+    for change, mutant in islice(mutants(func), 6 if layer in QUANTIZED_LAYERS else 16):
         if structurally_equal(mutant, func):
             continue
         answer = op_info(mutant)
         assert isinstance(answer, Refusal), (change, answer)
         changed += 1
-    assert changed > (4 if layer in QUANTISED_LAYERS else 10)
+    assert changed > (4 if layer in QUANTIZED_LAYERS else 10)
 
 
 def test_another_loop_over_such_shapes_is_refused_with_its_own_reason() -> None:
@@ -154,7 +154,7 @@ def _levels(x: Any) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("columns", [False, True])
-def test_the_quantised_operator_computes_what_its_formula_says(columns: bool) -> None:
+def test_the_quantized_operator_computes_what_its_formula_says(columns: bool) -> None:
     """Three steps by the definition, in integers and real numbers."""
     rng = np.random.default_rng(1)
     width, steps = 4 * UNITS, 3
@@ -167,7 +167,7 @@ def test_the_quantised_operator_computes_what_its_formula_says(columns: bool) ->
         parts += [codes, rng.uniform(0.005, 0.02, count).astype("float32"), zero]
     bias, hidden, state = (rng.uniform(-1, 1, s).astype("float32")
                            for s in ((width,), (1, UNITS), (1, UNITS)))  # fmt: skip
-    func = _quantised(steps, 1, columns, {}).with_attr("global_symbol", "lstm")
+    func = _quantized(steps, 1, columns, {}).with_attr("global_symbol", "lstm")
     shapes = [(steps, 1, UNITS), (1, UNITS), (1, UNITS), (1, width), (8,), (SIZE,), (width,), (1,)]
     outs = [tvm.runtime.tensor(np.zeros(s, d))
             for s, d in zip(shapes, ["float32"] * 5 + ["int32"] * 3, strict=True)]  # fmt: skip

@@ -33,7 +33,7 @@ BACKENDS = ["weight_only", "tvm"]
 
 
 @dataclass(frozen=True)
-class Quantised:
+class Quantized:
     """A matrix of `shape` that is stored in words of few bits; attributes as of the operator."""
 
     shape: tuple[int, int]
@@ -109,7 +109,7 @@ class Quantised:
 class Product:
     """A product of rows with a matrix; ``transposed`` if its last axis is summed over."""
 
-    weights: Quantised
+    weights: Quantized
     dtype: str = "float32"
     transposed: bool = True
     einsum: bool = False
@@ -158,33 +158,33 @@ class Product:
 
 AWQ = {"interleave": 2, "packed_axis": 1, "zero_points_axis": 1}
 PRODUCTS = {
-    **{f"{bits} bits": Product(Quantised((20, 96), bits)) for bits in (2, 4, 8)},
-    "3 bits": Product(Quantised((20, 120), 3, 40)),
-    "3 bits, partial words": Product(Quantised((20, 128), 3, 40)),
-    "3 bits by rows": Product(Quantised((128, 20), 3, 40, axis=0), transposed=False),
-    "2 bits by rows": Product(Quantised((64, 33), 2, axis=0), transposed=False),
-    "4 bits by rows": Product(Quantised((64, 33), axis=0), transposed=False),
-    "a partial group": Product(Quantised((17, 56))),
-    "long groups": Product(Quantised((17, 600), group=300)),
-    "groups of 128": Product(Quantised((48, 384), 8, 128)),
-    "4 bits, groups of 128": Product(Quantised((48, 256), 4, 128, scales="float32")),
-    "2 bits, groups of 128": Product(Quantised((16, 256), 2, 128, scales="float32")),
-    "groups of 64": Product(Quantised((48, 192), group=64)),
-    "by rows, groups of 128": Product(Quantised((256, 33), group=128, axis=0), transposed=False),
-    "uint8": Product(Quantised((20, 96), words="uint8", more={"offset": 8.0})),
-    "int8 words": Product(Quantised((20, 96), words="int8")),
-    "int8": Product(Quantised((20, 96), 8, words="int8", scales="float32")),
-    "zero points": Product(Quantised((20, 96), 8, words="uint8", zeros="uint8")),
-    "float zero points": Product(Quantised((20, 96), zeros="float16")),
-    "packed zero points": Product(Quantised((64, 24), axis=0, zeros="uint32", more=AWQ),
+    **{f"{bits} bits": Product(Quantized((20, 96), bits)) for bits in (2, 4, 8)},
+    "3 bits": Product(Quantized((20, 120), 3, 40)),
+    "3 bits, partial words": Product(Quantized((20, 128), 3, 40)),
+    "3 bits by rows": Product(Quantized((128, 20), 3, 40, axis=0), transposed=False),
+    "2 bits by rows": Product(Quantized((64, 33), 2, axis=0), transposed=False),
+    "4 bits by rows": Product(Quantized((64, 33), axis=0), transposed=False),
+    "a partial group": Product(Quantized((17, 56))),
+    "long groups": Product(Quantized((17, 600), group=300)),
+    "groups of 128": Product(Quantized((48, 384), 8, 128)),
+    "4 bits, groups of 128": Product(Quantized((48, 256), 4, 128, scales="float32")),
+    "2 bits, groups of 128": Product(Quantized((16, 256), 2, 128, scales="float32")),
+    "groups of 64": Product(Quantized((48, 192), group=64)),
+    "by rows, groups of 128": Product(Quantized((256, 33), group=128, axis=0), transposed=False),
+    "uint8": Product(Quantized((20, 96), words="uint8", more={"offset": 8.0})),
+    "int8 words": Product(Quantized((20, 96), words="int8")),
+    "int8": Product(Quantized((20, 96), 8, words="int8", scales="float32")),
+    "zero points": Product(Quantized((20, 96), 8, words="uint8", zeros="uint8")),
+    "float zero points": Product(Quantized((20, 96), zeros="float16")),
+    "packed zero points": Product(Quantized((64, 24), axis=0, zeros="uint32", more=AWQ),
                                   transposed=False),
-    "an odd offset": Product(Quantised((20, 96), more={"offset": 7.5})),
-    "float32 scales": Product(Quantised((20, 96), scales="float32")),
-    "float16": Product(Quantised((20, 96)), "float16"),
-    "einsum": Product(Quantised((20, 96)), einsum=True),
-    "operators after it": Product(Quantised((150, 64)), after="silu"),
-    "more than one part": Product(Quantised((280, 96))),
-    "float16 after it": Product(Quantised((40, 64)), "float16", after="cast"),
+    "an odd offset": Product(Quantized((20, 96), more={"offset": 7.5})),
+    "float32 scales": Product(Quantized((20, 96), scales="float32")),
+    "float16": Product(Quantized((20, 96)), "float16"),
+    "einsum": Product(Quantized((20, 96)), einsum=True),
+    "operators after it": Product(Quantized((150, 64)), after="silu"),
+    "more than one part": Product(Quantized((280, 96))),
+    "float16 after it": Product(Quantized((40, 64)), "float16", after="cast"),
 }  # fmt: skip
 
 
@@ -243,7 +243,7 @@ def _function(build: Any, *shapes: Any) -> Any:
     return builder.get()
 
 
-def _weights(emit: Any, q: Quantised) -> Any:
+def _weights(emit: Any, q: Quantized) -> Any:
     return emit(group_dequantize(*map(relax.const, q.arrays()), **q.attrs()))
 
 
@@ -335,7 +335,7 @@ def test_the_largest_sums_do_not_overflow(cpu: str, name: str) -> None:
 
 
 def test_weights_of_several_large_pages() -> None:
-    q, other = Quantised((2048, 4000), group=80), Quantised((48, 4000), group=80)
+    q, other = Quantized((2048, 4000), group=80), Quantized((48, 4000), group=80)
     words = [w.arrays()[0] for w in (q, other)]
     scales = [w.arrays()[1] for w in (q, other)]
     rows = np.random.default_rng(2).standard_normal((2, 4000)).astype("float32")
@@ -354,7 +354,7 @@ def test_rounding_is_reported() -> None:
     assert line
 
 
-Q, BY_ROWS = Quantised((20, 96)), Quantised((96, 64), axis=0, scales="float32")
+Q, BY_ROWS = Quantized((20, 96)), Quantized((96, 64), axis=0, scales="float32")
 
 
 def _product(emit: Any, x: Any, w: Any) -> Any:
@@ -365,11 +365,11 @@ REFUSED = {
     "the weights are parameters": lambda e, x, words, scale: _product(
         e, x, group_dequantize(words, scale, **Q.attrs())),
     "along the columns": lambda e, x, words, scale: e(op.matmul(
-        x, _weights(e, Quantised((96, 64), scales="float32")))),
+        x, _weights(e, Quantized((96, 64), scales="float32")))),
     "not a product of the last axis": lambda e, x, words, scale: e(op.matmul(
         x, e(op.reshape(_weights(e, BY_ROWS), (1, 96, 64))))),
     "groups of 8 values": lambda e, x, words, scale: _product(
-        e, x, _weights(e, Quantised((20, 96), group=8))),
+        e, x, _weights(e, Quantized((20, 96), group=8))),
 }  # fmt: skip
 
 
@@ -441,7 +441,7 @@ def test_a_transposed_product_is_a_product() -> None:
 
 
 def test_a_table_that_is_gathered_from_is_not_stored_in_full() -> None:
-    tied = Quantised((20, 96), scales="float32")
+    tied = Quantized((20, 96), scales="float32")
 
     def build(emit: Any, x: Any, tokens: Any) -> Any:
         w = _weights(emit, tied)
@@ -456,7 +456,7 @@ def test_a_table_that_is_gathered_from_is_not_stored_in_full() -> None:
 
 
 def test_it_is_chosen_by_default() -> None:
-    big = Quantised((512, 512), scales="float32")
+    big = Quantized((512, 512), scales="float32")
 
     def build(emit: Any, x: Any) -> Any:
         return emit(op.matmul(x, emit(op.permute_dims(_weights(emit, big)))))

@@ -255,7 +255,7 @@ LEFT: dict[str, tuple[Case, str]] = {
 
 
 @pytest.mark.parametrize("name", LEFT)
-def test_what_is_not_dequantised_stays(name: str) -> None:
+def test_what_is_not_dequantized_stays(name: str) -> None:
     mod = module({"": LEFT[name][0]})
     found, told = _rewritten(mod)
     assert found is mod and told == []

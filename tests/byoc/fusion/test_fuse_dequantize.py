@@ -106,7 +106,7 @@ def test_the_only_use_is_fused(
     np.testing.assert_allclose(_run(after, x, axis), _run(before, x, axis), rtol=1e-6)
 
 
-def test_only_the_rows_that_are_read_are_dequantised() -> None:
+def test_only_the_rows_that_are_read_are_dequantized() -> None:
     after = FuseDequantize()(_module(_rows, 1, ((5,), "int32")))
     assert "alloc_buffer" not in str(_kernels(after)[0])
 
@@ -144,7 +144,7 @@ def test_other_uses_are_not_fused(build: Build) -> None:
     tvm.ir.assert_structural_equal(after, mod)
 
 
-def test_other_dequantisations_are_not_fused() -> None:
+def test_other_dequantizations_are_not_fused() -> None:
     """A product with a weight that is only scaled."""
     mod = _module(_product, 0, ((5, 64), "float32"))
     for gvar, func in mod.functions_items():

@@ -60,7 +60,7 @@ def _transposed(emit: Any, params: list[Any]) -> Callable[[], Any]:
     return lambda: OP.matmul(params[0], weight)
 
 
-def _dequantised(emit: Any, params: list[Any]) -> Callable[[], Any]:
+def _dequantized(emit: Any, params: list[Any]) -> Callable[[], Any]:
     weight = emit(group_dequantize(*params[1:], bits=4, group_size=32, axis=0, offset=7.0))
     return lambda: OP.matmul(params[0], weight)
 
@@ -79,7 +79,7 @@ CASES: dict[str, tuple[Any, Any, Parts, int]] = {
     "dequantised": (
         FuseDequantize,
         [((3, 64), F), ((8, 32), "uint32"), ((2, 32), F)],
-        _dequantised,
+        _dequantized,
         2,
     ),
     "attention": (DispatchAttention, [Q, Q, Q], _attention, 1),

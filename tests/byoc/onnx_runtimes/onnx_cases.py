@@ -187,7 +187,7 @@ def _recurrent(cell: str, activations: tuple[str, ...], **attrs: Any) -> OnnxCas
     return OnnxCase(build, ((N, 1, 3), *[(1, 4)] * states))
 
 
-def _quantised_lstm(dtype: str, zero: int, columns: int, **attrs: Any) -> OnnxCase:
+def _quantized_lstm(dtype: str, zero: int, columns: int, **attrs: Any) -> OnnxCase:
     """An LSTM of 4 units over integers, whose weights have so many scales and zero points."""
 
     def build(e: Any, r: Any, x: Any, *initial: Any) -> Any:
@@ -228,7 +228,7 @@ def _integers(e: Any, r: Any, x: Any, y: Any) -> Any:
     return e(op.floor_mod(third, relax.const(5, "int32")))
 
 
-def _quantised(axis: int, count: int) -> Build:
+def _quantized(axis: int, count: int) -> Build:
     """Values that lie between steps: runtimes round halves otherwise, where a zero point is odd."""
 
     def build(e: Any, r: Any, x: Any) -> Any:
@@ -299,8 +299,8 @@ ELEMENTS: dict[str, OnnxCase] = {
         x, relax.const(99.0))), 0, 255)))), "uint8")), ((4, 25),)),
     "astype": OnnxCase(lambda e, r, x: e(op.astype(e(op.astype(x, "int32")), "float32")),
                        ((2, 5),)),
-    "quantize": OnnxCase(_quantised(0, 1), ((2, 5),)),
-    "quantize by channel": OnnxCase(_quantised(1, 4), (IMAGE,)),
+    "quantize": OnnxCase(_quantized(0, 1), ((2, 5),)),
+    "quantize by channel": OnnxCase(_quantized(1, 4), (IMAGE,)),
 }  # fmt: skip
 IMAGES: dict[str, OnnxCase] = {
     "conv1d": OnnxCase(_conv(nn.conv1d, 6, 4, 3, strides=2, padding=1), ((2, 4, 9),)),
@@ -422,8 +422,8 @@ ORDERED: dict[str, OnnxCase] = {
         x, relax.const(np.array([2, 1, 4, 3])), 0, 1)), ((5, 4, 2),)),
     "lstm": _recurrent("LSTM", ("Sigmoid", "Tanh", "Tanh")),
     "lstm, reverse": _recurrent("LSTM", ("Sigmoid", "Relu", "Tanh"), reverse=True),
-    "lstm, quantised": _quantised_lstm("int8", 0, 1),
-    "lstm, quantised by columns": _quantised_lstm("uint8", 128, 16, reverse=True),
+    "lstm, quantised": _quantized_lstm("int8", 0, 1),
+    "lstm, quantised by columns": _quantized_lstm("uint8", 128, 16, reverse=True),
     "gru": _recurrent("GRU", ("Sigmoid", "Tanh")),
     "gru, reset after": _recurrent("GRU", ("Sigmoid", "Tanh"), linear_before_reset=True),
     "rnn": _recurrent("RNN", ("Tanh",), reverse=True),

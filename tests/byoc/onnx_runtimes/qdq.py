@@ -34,7 +34,7 @@ class Net:
         self.nodes.append(helper.make_node(kind, list(inputs), [name], **attrs))
         return name
 
-    def quantised(self, x: str, signed: bool = True) -> str:
+    def quantized(self, x: str, signed: bool = True) -> str:
         """A value rounded to steps; uint8 around 128, or from 0 where nothing is negative."""
         zero = np.int8(0) if self.dtype == "int8" else np.uint8(128 if signed else 0)
         step = STEP if signed or self.dtype == "int8" else 0.57 * STEP  # few sums lie halfway
@@ -61,7 +61,7 @@ class Net:
         return self.op("Conv", x, w, b, pads=[pad] * 4, strides=[stride] * 2, group=groups)
 
     def active(self, x: str, kind: str = "Relu") -> str:
-        return self.quantised(self.op(kind, x), signed=False)
+        return self.quantized(self.op(kind, x), signed=False)
 
     def dense(self, x: str, inputs: int, outputs: int) -> str:
         return self.op("Gemm", x, self.weights((outputs, inputs), 0, inputs), transB=1)
@@ -80,25 +80,25 @@ class Net:
 def mobile(size: int = 16, dtype: str = "uint8") -> Any:
     """A stem, inverted bottlenecks with a residual, a classifier."""
     net = Net((1, 3, size, size), dtype)
-    y = net.active(net.conv(net.quantised("x"), 3, 8, stride=2))
+    y = net.active(net.conv(net.quantized("x"), 3, 8, stride=2))
     for inputs, stride, outputs in ((8, 1, 8), (8, 2, 16)):
         z = net.active(net.conv(y, inputs, 4 * inputs, 1))
         z = net.active(net.conv(z, 4 * inputs, 4 * inputs, 3, stride, groups=4 * inputs))
-        z = net.quantised(net.conv(z, 4 * inputs, outputs, 1))
-        y = net.quantised(net.op("Add", y, z)) if stride == 1 else z
-    y = net.quantised(net.op("GlobalAveragePool", y))
-    y = net.quantised(net.op("Flatten", y))
-    return net.model(net.quantised(net.dense(y, 16, 10)))
+        z = net.quantized(net.conv(z, 4 * inputs, outputs, 1))
+        y = net.quantized(net.op("Add", y, z)) if stride == 1 else z
+    y = net.quantized(net.op("GlobalAveragePool", y))
+    y = net.quantized(net.op("Flatten", y))
+    return net.model(net.quantized(net.dense(y, 16, 10)))
 
 
 def residual(size: int = 16, dtype: str = "uint8") -> Any:
     """A stem with a pool, a block whose sum is quantised once, a classifier."""
     net = Net((1, 3, size, size), dtype)
-    y = net.active(net.conv(net.quantised("x"), 3, 16, 7, 2))
-    y = net.quantised(net.op("MaxPool", y, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4),
+    y = net.active(net.conv(net.quantized("x"), 3, 16, 7, 2))
+    y = net.quantized(net.op("MaxPool", y, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4),
                       signed=False)  # fmt: skip
     z = net.conv(net.active(net.conv(y, 16, 32, 3, 2)), 32, 32)
-    y = net.active(net.op("Add", z, net.quantised(net.conv(y, 16, 32, 1, 2))))
-    y = net.quantised(net.op("GlobalAveragePool", y), signed=False)
-    y = net.quantised(net.op("Flatten", y), signed=False)
+    y = net.active(net.op("Add", z, net.quantized(net.conv(y, 16, 32, 1, 2))))
+    y = net.quantized(net.op("GlobalAveragePool", y), signed=False)
+    y = net.quantized(net.op("Flatten", y), signed=False)
     return net.model(net.dense(y, 32, 10))

@@ -53,7 +53,7 @@ def _expected(exact: Array, zero: int) -> Array:
 
 
 @pytest.mark.parametrize("zero", [0, 3])
-def test_onednn_quantises_halves_as_tvm(zero: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_onednn_quantizes_halves_as_tvm(zero: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("opinfo.byoc.backends.onednn.int8.has_int8", lambda: True)
     real = X.real(ROWS)
     for build, exact in ((product, np.maximum(real @ WEIGHTS, 0)), (total, real + ROWS)):

@@ -22,7 +22,7 @@ from opinfo.byoc.backends.onnx_models.model import model
 from opinfo.byoc.compile import compile_module
 from opinfo.byoc.dispatching.dispatch import dispatch
 from opinfo.byoc.prepare.prepare import Preparer, prepare
-from opinfo.byoc.prepare.raise_products import may_dequantise
+from opinfo.byoc.prepare.raise_products import may_dequantize
 from opinfo.frontend.formats.from_onnx import from_model
 
 from ...layout import nets
@@ -51,7 +51,7 @@ def written(mod: Any) -> list[list[str]]:
     ]
 
 
-def quantised(cases: Mapping[str, tuple[Array, Array | None]]) -> Any:
+def quantized(cases: Mapping[str, tuple[Array, Array | None]]) -> Any:
     """For each case DynamicQuantizeLinear, MatMulInteger, and the result in float32."""
     node, nodes = helper.make_node, []
     arrays: dict[str, Any] = {"s": np.float32(0.03)}
@@ -95,7 +95,7 @@ DATA: dict[str, Array] = {
 
 
 def test_products_of_integers_are_those_of_onnx_runtime() -> None:
-    proto = quantised(WEIGHTS)
+    proto = quantized(WEIGHTS)
     mod = from_model(proto, {})
     assert sorted(n for region in written(mod) for n in region) == sorted(INTEGERS * len(WEIGHTS))
     main = compile_module(mod, ["onnxruntime"]).machine()["main"]
@@ -108,8 +108,8 @@ def test_products_of_integers_are_those_of_onnx_runtime() -> None:
             np.testing.assert_array_equal(found.numpy(), expected)
 
 
-def test_one_quantisation_serves_all_its_readers() -> None:
-    proto = quantised({"int8": (BYTES, None)})
+def test_one_quantization_serves_all_its_readers() -> None:
+    proto = quantized({"int8": (BYTES, None)})
     node = helper.make_node
     proto.graph.node.extend([node("MatMulInteger", ["q0", "w0", "qz0"], ["p"]),
                              node("Identity", ["p"], ["z"])])  # fmt: skip
@@ -233,7 +233,7 @@ def _chain(emit: Emit, x: Any, change: str = "") -> Any:
     return emit(relax.Tuple([emit(op.clip(codes, 1.0 if change == "clip" else 0.0, 255.0)), scale]))
 
 
-def test_a_dynamic_quantisation_is_recovered() -> None:
+def test_a_dynamic_quantization_is_recovered() -> None:
     (nodes,) = written(nets.net(lambda e, r, x: _chain(e, x), (3, 16)))
     assert nodes == ["DynamicQuantizeLinear", "Cast"]
 
@@ -340,7 +340,7 @@ def _lstm(size: int = 6, units: int = 4) -> Any:
     return onnx_model([node], {"x": (["n", 1, size], "float32")}, ["y", "h", "c"], arrays)
 
 
-def test_an_lstm_with_dynamic_quantisation_is_written_as_it_was() -> None:
+def test_an_lstm_with_dynamic_quantization_is_written_as_it_was() -> None:
     proto = _lstm()
     mod = from_model(proto, {})
     (region,) = written(mod)
@@ -359,7 +359,7 @@ def test_an_lstm_with_dynamic_quantisation_is_written_as_it_was() -> None:
 def test_an_lstm_of_integers_has_no_weights_of_few_bits() -> None:
     """Its PrimFunc takes int8, but models with it are raced and go to runtimes."""
     mod = from_model(_lstm(), {})
-    assert may_dequantise(mod) and not Preparer(mod).few_bits
+    assert may_dequantize(mod) and not Preparer(mod).few_bits
 
 
 def test_several_sequences_stay_with_tvm() -> None:

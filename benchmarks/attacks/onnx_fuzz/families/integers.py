@@ -69,14 +69,14 @@ def _scale_and_zero(g: Graph, x: Value, dtype: str, axis: int | None) -> list[Va
     return [scales, None if absent else g.constant(zero.reshape(shape), dtype)]
 
 
-def quantised(g: Graph) -> None:
+def quantized(g: Graph) -> None:
     """Quantise, dequantise, or both; scales for the tensor or along an axis."""
     rng = g.rng
     x = g.pick("f", dtypes=("float32",))
     if rng.random() < 0.25:
         x = g.pick("iu", dtypes=("uint8", "int8", "int32"))
         if x is not None:
-            _dequantised(g, x, rng.choice((None, None, 0)))
+            _dequantized(g, x, rng.choice((None, None, 0)))
         return
     if x is None:
         return
@@ -91,13 +91,13 @@ def quantised(g: Graph) -> None:
         g.add("DequantizeLinear", [q, *parts], **attrs)
 
 
-def _dequantised(g: Graph, x: Value, axis: int | None) -> None:
+def _dequantized(g: Graph, x: Value, axis: int | None) -> None:
     axis = None if axis is None or not x.rank or len(g.sizes) > 1 else g.rng.randrange(x.rank)
     parts = _scale_and_zero(g, x, x.dtype, axis)
     g.add("DequantizeLinear", [x, *parts], **({} if axis is None else {"axis": axis}))
 
 
-def quantised_product(g: Graph) -> None:
+def quantized_product(g: Graph) -> None:
     """Products and convolutions of integers, with zero points, and their quantised forms."""
     rng = g.rng
     a = g.pick("iu", dtypes=("uint8", "int8"), ranks=(2, 3, 4))

@@ -1,6 +1,6 @@
 
 // Regions as words: the kind, then its tensors, numbers and what follows. It follows kinds.hpp and
-// quantised.hpp.
+// quantized.hpp.
 //
 //   convolution src t0.p0312 weights c0.g2 dst t1.p0312 sizes 8 1 1 0 0 1 1 1 1 eltwise relu 0 0
 //
@@ -132,9 +132,9 @@ OPINFO_CALLED Kernel kernel_of(const char* text, const Shapes& in, bool usual = 
       {"concat", concat},
       {"binary", binary},
       {"eltwise", eltwise},
-      {"quantised_convolution", quantised_convolution},
-      {"quantised_matmul", quantised_matmul},
-      {"quantised_binary", quantised_binary},
+      {"quantized_convolution", quantized_convolution},
+      {"quantized_matmul", quantized_matmul},
+      {"quantized_binary", quantized_binary},
       {"converted", converted},
 #ifdef OPINFO_ATTENTION
       {"attention", attention},

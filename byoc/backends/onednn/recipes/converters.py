@@ -12,7 +12,7 @@ from .matmul import matmul
 from .norm import layer_norm, rms_norm, softmax
 from .pointwise import pointwise
 from .pooling import GLOBAL, POOL, mean, pooling
-from .quantised import quantised
+from .quantized_regions import quantized
 from .recipe import Recipe
 from .source import Converter, OneDnnFunction
 
@@ -28,7 +28,7 @@ def runtime(own: bool) -> tuple[str, ...]:
     """The C++ that reads recipes, with loops of our own or without."""
     return ("cpp/tensors.hpp", "cpp/steps.hpp", "cpp/chains.hpp", "cpp/linear.hpp",
             *(LOOPS if own else ()), "cpp/forms.hpp", "cpp/kinds.hpp",
-            *(OWN_KINDS if own else ()), "cpp/quantised.hpp", "cpp/recipe.hpp")  # fmt: skip
+            *(OWN_KINDS if own else ()), "cpp/quantized.hpp", "cpp/recipe.hpp")  # fmt: skip
 
 
 def has_own_loops(recipe: str, form: str) -> bool:
@@ -56,5 +56,5 @@ def recipe_of(frame: OneDnnFunction) -> Recipe:
     if is_attention(frame.region):
         return attention(frame)
     small = frame.region.find(QUANTIZE, DEQUANTIZE) is not None
-    converter = quantised if small else CONVERTERS.get(frame.region.calls[0].op, pointwise)
+    converter = quantized if small else CONVERTERS.get(frame.region.calls[0].op, pointwise)
     return converter(frame)

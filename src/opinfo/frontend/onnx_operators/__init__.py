@@ -15,7 +15,7 @@ from . import (
     index_operators,
     pools,
     products,
-    quantise_linear,
+    quantize_linear,
     quantized,
     spectral,
     transposed,
@@ -30,7 +30,7 @@ __all__ = [
     "CONVERTERS", "activations", "bit_casts", "channel_norms", "contributed", "control",
     "convolution", "deformable", "dynamic_lstm", "elementwise_operators", "extrema", "feature_rows",
     "grids", "index_operators", "ngram_counts", "normalization", "pools", "powers", "products",
-    "quantise_linear", "quantized", "quotients", "recurrent", "resizing", "roi_align", "scans",
+    "quantize_linear", "quantized", "quotients", "recurrent", "resizing", "roi_align", "scans",
     "sequences", "shapes", "slices_and_pads", "spectral", "sums_and_norms", "suppression",
     "transposed", "trees",
 ]  # fmt: skip

@@ -11,7 +11,7 @@ GROUP, WORD, LARGEST = 32, 8, 7
 Array = np.ndarray[Any, Any]
 
 
-def quantised(weight: Array) -> tuple[Array, Array]:
+def quantized(weight: Array) -> tuple[Array, Array]:
     """Return words of uint32 and scales, each along the last axis."""
     groups = weight.reshape(*weight.shape[:-1], -1, GROUP)
     scale = np.abs(groups).max(-1, keepdims=True) / LARGEST
@@ -20,14 +20,14 @@ def quantised(weight: Array) -> tuple[Array, Array]:
     return digits.sum(-1, dtype="uint32"), scale[..., 0].astype("float32")
 
 
-def dequantised(words: Array, scale: Array) -> Array:
+def dequantized(words: Array, scale: Array) -> Array:
     """Return the weights that words and scales stand for."""
     digits = (words[..., None] >> (4 * np.arange(WORD, dtype="uint32"))) & 15
     levels = digits.reshape(*words.shape[:-1], -1).astype("float32") - LARGEST
     return np.asarray(levels * np.repeat(scale, GROUP, -1))
 
 
-def dequantise(words: Any, scale: Any) -> Any:
+def dequantize(words: Any, scale: Any) -> Any:
     """Return the weights as a tensor expression."""
     *outer, last = words.shape
 

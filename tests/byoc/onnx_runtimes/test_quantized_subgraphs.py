@@ -95,7 +95,7 @@ def _product(after: Any = None, axis: int | None = None, small: bool = True) -> 
     return bb.get()
 
 
-def _dequantised(mod: Any, backends: Sequence[str]) -> int:
+def _dequantized(mod: Any, backends: Sequence[str]) -> int:
     """How many constants are still integers after a module is prepared."""
     prepared = prepare(mod, backends)
     calls = [b.value for block in prepared["main"].body.blocks for b in block.bindings]
@@ -108,7 +108,7 @@ def _dequantised(mod: Any, backends: Sequence[str]) -> int:
     [(["onnxruntime"], 1), (["onnxruntime", "openvino"], 1), (["onnxruntime", "blas"], 0), ([], 0)],
 )
 def test_chains_beside_subgraphs_get_constants_in_float(backends: list[str], count: int) -> None:
-    assert _dequantised(_product(), backends) == count
+    assert _dequantized(_product(), backends) == count
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_constants_that_runtimes_round_are_folded(
     axis: int | None, small: bool, count: int
 ) -> None:
     """A factor that is not quantised, and scales along the axis that is summed."""
-    assert _dequantised(_product(axis=axis, small=small), ["onnxruntime"]) == count
+    assert _dequantized(_product(axis=axis, small=small), ["onnxruntime"]) == count
 
 
 def test_constants_of_an_operator_that_stays_with_tvm_are_folded() -> None:
@@ -128,8 +128,8 @@ def test_constants_of_an_operator_that_stays_with_tvm_are_folded() -> None:
     def stays(emit: Any, x: Any, w: Any) -> Any:
         return emit(op.matmul(x, emit(op.cumprod(w, 1))))
 
-    assert _dequantised(_product(stays), ["onnxruntime"]) == 0
+    assert _dequantized(_product(stays), ["onnxruntime"]) == 0
 
 
 def test_a_result_that_is_a_constant_is_folded() -> None:
-    assert _dequantised(_product(lambda e, x, w: e(relax.Tuple([x, w]))), ["onnxruntime"]) == 0
+    assert _dequantized(_product(lambda e, x, w: e(relax.Tuple([x, w]))), ["onnxruntime"]) == 0

@@ -23,7 +23,7 @@ OPINFO_CALLED Kernel whole(const Recipe& r, Describe describe, Bind bind) {
   return out;
 }
 
-OPINFO_CALLED Kernel quantised_convolution(const Recipe& r) {
+OPINFO_CALLED Kernel quantized_convolution(const Recipe& r) {
   const Linear l(r);
   const int n = l.src.rank - 2;
   const auto at = l.sizes.begin();
@@ -46,7 +46,7 @@ OPINFO_CALLED Kernel quantised_convolution(const Recipe& r) {
       });
 }
 
-OPINFO_CALLED Kernel quantised_matmul(const Recipe& r) {
+OPINFO_CALLED Kernel quantized_matmul(const Recipe& r) {
   const Linear l(r);
   using Desc = dnnl::matmul::primitive_desc;
   return whole(
@@ -61,7 +61,7 @@ OPINFO_CALLED Kernel quantised_matmul(const Recipe& r) {
       });
 }
 
-OPINFO_CALLED Kernel quantised_binary(const Recipe& r) {
+OPINFO_CALLED Kernel quantized_binary(const Recipe& r) {
   const View &one = r["src"], &two = r["other"];
   using Desc = dnnl::binary::primitive_desc;
   return whole(

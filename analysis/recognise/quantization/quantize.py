@@ -212,8 +212,8 @@ def _at_own_place(term: Term, definition: OutputDefinition) -> bool:
 def _proposal(
     name: str, definition: OutputDefinition, load: Load, scale: Term, zero: Term
 ) -> Proposal | None:
-    quantised = definition.out.dtype if name == QUANTIZE else load.tensor.dtype
-    operands = (_scale(scale), _zero_point(zero, quantised))
+    quantized = definition.out.dtype if name == QUANTIZE else load.tensor.dtype
+    operands = (_scale(scale), _zero_point(zero, quantized))
     vector_axes = {
         d
         for term in (scale, zero)
@@ -234,13 +234,13 @@ def _scale(term: Term) -> int | Constant | None:
     return Constant(term.value, term.dtype) if isinstance(term, Const) else None
 
 
-def _zero_point(term: Term, quantised: str) -> int | Constant | None:
+def _zero_point(term: Term, quantized: str) -> int | Constant | None:
     """The zero point; a literal has the quantised dtype if that is an integer dtype."""
     if isinstance(term, Load):
         return term.tensor.position
     value = literal(term)
     if value is None:
         return None
-    if "int" in quantised and value == int(value):
-        return Constant(int(value), quantised)
+    if "int" in quantized and value == int(value):
+        return Constant(int(value), quantized)
     return Constant(float(value), "float16")

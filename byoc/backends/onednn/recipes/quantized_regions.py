@@ -99,7 +99,7 @@ def convolution(frame: OneDnnFunction) -> Recipe:
 
     folded = fold(inner.region, rank - 1, call.result.shape[-1], True)
     weights = frame.of(second).permuted(order(kernel, "OI" + spatial)).grouped(groups)
-    recipe = Recipe("quantised_convolution")
+    recipe = Recipe("quantized_convolution")
     recipe.views(src=frame.of(first).permuted(order(data, axes)), weights=weights,
                  dst=frame.out.permuted(order(out, axes)))  # fmt: skip
     recipe.numbers(chain.from_iterable(sizes_of(attrs, len(spatial), False)))
@@ -121,7 +121,7 @@ def matmul(frame: OneDnnFunction) -> Recipe:
     def turned(tensor: Tensor) -> OperandView:
         return frame.matrix(tensor, rank, merge)
 
-    recipe = Recipe("quantised_matmul")
+    recipe = Recipe("quantized_matmul")
     recipe.views(src=turned(first), weights=frame.of(second).expanded(axes),
                  dst=turned(frame.region.result))  # fmt: skip
     return _around(frame, recipe, inner, folded, 1 << (axes - 1), count, axes, turned)
@@ -208,7 +208,7 @@ def add(frame: OneDnnFunction) -> Recipe:
     rank = len(call.result.shape)
     shift = -(float(a.scale[0]) * a.zero + float(b.scale[0]) * b.zero)
     frame.rounds.append(EVEN)
-    recipe = Recipe("quantised_binary").algorithm("binary_add")
+    recipe = Recipe("quantized_binary").algorithm("binary_add")
     recipe.views(src=frame.of(first), other=frame.of(second), dst=frame.out)
     recipe.scale("src0", 0, frame.fixed(_plain(a.scale)))
     recipe.scale("src1", 0, frame.fixed(_plain(b.scale)))
@@ -233,7 +233,7 @@ def conversion(frame: OneDnnFunction) -> Recipe:
     return recipe
 
 
-def quantised(frame: OneDnnFunction) -> Recipe:
+def quantized(frame: OneDnnFunction) -> Recipe:
     """Any region with a quantize or a dequantize."""
     names = [c.op for c in frame.region.calls]
     if {QUANTIZE, DEQUANTIZE}.issuperset(names):

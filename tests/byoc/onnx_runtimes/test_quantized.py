@@ -17,7 +17,7 @@ from opinfo.byoc import CannotForce, dispatch, replay
 from opinfo.byoc.backend.backend import Backend
 from opinfo.byoc.backends.onednn.convert import convert
 from opinfo.byoc.backends.onednn.cpu import has_int8
-from opinfo.byoc.backends.onednn.int8 import QUANTISED
+from opinfo.byoc.backends.onednn.int8 import QUANTIZED
 from opinfo.byoc.compile import CompiledModule, compile_module
 from opinfo.byoc.prepare.prepare import Preparer, prepare
 from opinfo.frontend.formats.from_onnx import from_model
@@ -29,7 +29,7 @@ from ..onednn.int8_cases import Q, dequantized
 from . import qdq
 
 nn, op = relax.op.nn, relax.op
-SMALL = Backend("small", QUANTISED, convert)
+SMALL = Backend("small", QUANTIZED, convert)
 #: What is decided does not depend on this CPU; what oneDNN computes is exact where it has them.
 EXACT = has_int8()
 CONV, PRODUCT = "small, pattern conv_int8: ", "small, pattern matmul_int8: "
@@ -110,7 +110,7 @@ def _why(mod: Any) -> list[str]:
     return [o.why for o in done.left if o.op == "relax.nn.conv2d"]
 
 
-def test_a_quantised_convolution_is_taken() -> None:
+def test_a_quantized_convolution_is_taken() -> None:
     assert _why(TAKEN.module()) == []
 
 
@@ -129,7 +129,7 @@ def test_a_cpu_without_the_instructions(monkeypatch: pytest.MonkeyPatch) -> None
     assert _operators(ready) == ["dequantize", "conv2d"]
 
 
-def test_a_constant_may_be_quantised() -> None:
+def test_a_constant_may_be_quantized() -> None:
     def build(emit: Any, rng: Any, x: Any) -> Any:
         by = relax.const(np.float32(0.5)), relax.const(np.int8(0))
         codes = emit(op.quantize(relax.const(np.array([0.5, 1, -3], "float32")), *by))
@@ -276,7 +276,7 @@ def test_a_plan_is_done_again() -> None:
     assert replay(ready, done.plan).taken == done.taken
 
 
-def test_steps_are_accepted_where_values_are_quantised() -> None:
+def test_steps_are_accepted_where_values_are_quantized() -> None:
     mod, found = compiled("residual")
     told = verified(mod, found)
     assert told.same >= EXACT and told.tolerance == STEPS

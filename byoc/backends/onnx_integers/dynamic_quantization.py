@@ -19,7 +19,7 @@ from .integer_facts import IntegerFacts
 
 
 @dataclass(frozen=True)
-class Quantised:
+class Quantized:
     """A `DynamicQuantizeLinear`: its operand, the least number, and its results."""
 
     data: str
@@ -29,11 +29,11 @@ class Quantised:
 
 
 @dataclass(frozen=True)
-class DynamicQuantisation:
+class DynamicQuantization:
     """The dynamic quantisations that were recovered in a graph, by their scales."""
 
     facts: IntegerFacts
-    by_scale: dict[str, Quantised] = field(default_factory=dict)
+    by_scale: dict[str, Quantized] = field(default_factory=dict)
 
     def scale(self, node: NodeProto) -> str | None:
         """The scale of a new `DynamicQuantizeLinear` in place of a choice."""
@@ -51,9 +51,9 @@ class DynamicQuantisation:
         data = self._extreme(low, "Min")
         if data is None or data != self._extreme(high, "Max"):
             return None
-        return self._quantised(node, data, low)
+        return self._quantized(node, data, low)
 
-    def _quantised(self, node: NodeProto, data: str, low: str) -> str | None:
+    def _quantized(self, node: NodeProto, data: str, low: str) -> str | None:
         writer = self.facts.writer
         tensor, scalar = writer.tensors.get(data), writer.tensors.get(node.output)
         if tensor is None or scalar is None or scalar.shape != () or tensor.dtype != "float32":
@@ -61,7 +61,7 @@ class DynamicQuantisation:
         codes, scale, zero = writer.nodes_of("DynamicQuantizeLinear", [data], 3)
         writer.tensors[codes] = replace(tensor, dtype="uint8")
         writer.tensors[zero] = replace(scalar, dtype="uint8")
-        self.by_scale[scale] = Quantised(data, low, codes, zero)
+        self.by_scale[scale] = Quantized(data, low, codes, zero)
         return scale
 
     def _extreme(self, name: str, bound: str) -> str | None:
@@ -88,10 +88,10 @@ class DynamicQuantisation:
         if moved.op == "Sub" and not self.facts.number(moved.inputs[0], 0.0):
             return None
         divided = writer.before(moved.inputs[-1], "Div")
-        quantised = None if divided is None else self.by_scale.get(divided.inputs[1])
-        if divided is None or quantised is None or divided.inputs[0] != quantised.low:
+        quantized = None if divided is None else self.by_scale.get(divided.inputs[1])
+        if divided is None or quantized is None or divided.inputs[0] != quantized.low:
             return None
-        return self._cast(quantised.zero, node)
+        return self._cast(quantized.zero, node)
 
     def codes(self, node: NodeProto) -> str | None:
         """The codes as float32 in place of a clip."""
@@ -102,11 +102,11 @@ class DynamicQuantisation:
         for rounded, point in (added.inputs, added.inputs[::-1]):
             nearest = writer.before(rounded, "Round")
             divided = None if nearest is None else writer.before(nearest.inputs[0], "Div")
-            quantised = None if divided is None else self.by_scale.get(divided.inputs[1])
-            if divided is None or quantised is None or divided.inputs[0] != quantised.data:
+            quantized = None if divided is None else self.by_scale.get(divided.inputs[1])
+            if divided is None or quantized is None or divided.inputs[0] != quantized.data:
                 continue
-            if self.facts.origins.get(point) == quantised.zero:
-                return self._cast(quantised.codes, node)
+            if self.facts.origins.get(point) == quantized.zero:
+                return self._cast(quantized.codes, node)
         return None
 
     def _to_255(self, clip: NodeProto) -> bool:

@@ -45,7 +45,7 @@ def known(node: Node) -> str | None:
     return None
 
 
-QUANTISED: dict[str, OnnxOperator] = {
+QUANTIZED: dict[str, OnnxOperator] = {
     "relax.quantize": linear("QuantizeLinear", -1),
     "relax.dequantize": linear("DequantizeLinear", 0),
 }
