@@ -8,6 +8,8 @@ from typing import Any
 
 from tvm import te, tirx
 
+from .nodes.declared_types import parts_of
+
 #: Returns the position along an axis, and whether it is inside, for a window and a step in it.
 Place = Callable[[int, Any, Any], tuple[Any, Any]]
 
@@ -46,7 +48,7 @@ def largest(
         return te.compute((*data.shape[:lead], *sizes), element, name="largest")
 
     both = importer.block_builder.emit_te(compute, x)
-    position, value = importer._parts(both, 2)
+    position, value = parts_of(importer, both, 2)
     return [value, position]
 
 

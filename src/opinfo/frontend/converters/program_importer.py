@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -24,7 +25,9 @@ from .indexing.choices import chosen
 from .nodes import assertions
 from .nodes.arguments import is_symbolic, without_axes
 from .nodes.computation_types import compared, computed, operand_types
-from .nodes.constants import constant, evaluated, without_data
+from .nodes.constants import constant, without_data
+from .nodes.declared_types import as_declared, in_declared_shapes, reshaped, typed
+from .nodes.without_converter import without_converter, without_operands
 from .sizes.derived_sizes import bind_derived, with_variables
 from .sizes.program_sizes import expression, real
 from .sizes.size_checks import emit_check
@@ -90,16 +93,16 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
             self.converted.append((known, node))
             return known
         with self._replaced(self._operands(node)):
-            vectors = {a: self._reshaped(self.env[a], [1]) for a in without_axes(node)}
+            vectors = {a: reshaped(self, self.env[a], [1]) for a in without_axes(node)}
             with self._replaced(vectors):
                 result = convert(node)
         if vectors:
-            result = self._like(result, declared)
+            result = in_declared_shapes(self, result, declared)
         if node in self.chosen:  # of all elements, which is not the declared shape
-            return self._typed(result, declared)
+            return typed(self, result, declared)
         if is_symbolic(declared):
             self.items[str(declared.node.expr)] = result
-        result = self._as_declared(result, declared)
+        result = as_declared(self, result, declared)
         self.converted.append((result, node))
         return result
 
@@ -118,33 +121,10 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
             return tvm.runtime.from_dlpack(own)
 
     def _check_unsupported_func_type(self, nodes: Any) -> None:
-        """Refuse operators without a converter; sizes and what reads no tensors need none.
-
-        An operator outside of torch may return another value at each call, so it needs one.
-        """
-        for node in nodes:
-            if node.op != "call_function" or node.target.__name__ in self.convert_map:
-                continue
-            native = getattr(node.target, "namespace", "") in ("aten", "prims")
-            if is_symbolic(node.meta.get("val")) or (native and not node.all_input_nodes):
-                self.convert_map.setdefault(
-                    node.target.__name__, lambda node: self._checked(self._without_operands, node)
-                )
-        names = (node.target.__name__ for node in nodes if node.op == "call_function")
-        missing_func_types = [name for name in names if name not in self.convert_map]
-        if missing_func_types:
-            raise NotImplementedError(
-                f"the operator {missing_func_types[0]} has no lowering to Relax; compute it by "
-                "other operators, or decompose it with ExportedProgram.run_decompositions"
-            )
-
-    def _without_operands(self, node: fx.Node) -> Any:
-        """Return the value of a node that reads no tensors and no sizes, such as tril_indices."""
-        value = None if node.all_input_nodes else evaluated(node)
-        seeded = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
-        if not isinstance(value, torch.Tensor) or seeded:
-            raise NotImplementedError(f"{node.target.__name__} of tensors has no converter")
-        return relax.const(self._convert_pytorch_tensor_to_tvm(value))
+        """Refuse operators without a converter that need one; see `without_converter`."""
+        convert = partial(without_operands, self)
+        for name in without_converter(nodes, self.convert_map):
+            self.convert_map[name] = lambda node: self._checked(convert, node)
 
     def _size(self, value: Any) -> Any:
         if isinstance(value, torch.SymInt):
@@ -177,51 +157,6 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
 
     def _astype(self, value: Any, dtype: Any) -> Any:
         return self.block_builder.emit(relax.op.astype(value, self._convert_data_type(dtype)))
-
-    def _as_declared(self, result: Any, declared: Any) -> Any:
-        """Return a result in the declared dtypes; raises `ValueError` for another shape."""
-        if isinstance(declared, torch.Tensor):
-            return self._tensor(result, declared)
-        if not isinstance(declared, (tuple, list)):
-            return result
-        parts = self._parts(result, len(declared))
-        return [None if part is None or value is None else self._tensor(part, value)
-                for part, value in zip(parts, declared, strict=True)]  # fmt: skip
-
-    def _parts(self, result: Any, count: int) -> list[Any]:
-        """Return the parts of a result; TVM computes only the first part of some operators."""
-        if isinstance(result, (list, tuple)):
-            parts = list(result)
-        elif isinstance(result.ty, relax.TupleType):
-            parts = [self.block_builder.emit(relax.TupleGetItem(result, k)) for k in range(count)]
-        else:
-            parts = [result]
-        return parts + [None] * (count - len(parts))
-
-    def _tensor(self, value: Any, declared: torch.Tensor) -> Any:
-        if not isinstance(value, relax.Expr):
-            return value
-        value = self._typed(value, declared)
-        shape = value.ty.shape
-        if value.ty.ndim != declared.ndim or not _fits(shape, declared.shape):
-            raise ValueError(f"the converter's result has the shape {shape}, expected "
-                             f"{tuple(declared.shape)} as in the program")  # fmt: skip
-        return value
-
-    def _reshaped(self, value: Any, shape: Sequence[Any]) -> Any:
-        return self.block_builder.emit(relax.op.reshape(value, relax.ShapeExpr(shape)))
-
-    def _like(self, result: Any, declared: Any) -> Any:
-        """Return results along an axis of vectors in the declared shapes."""
-        if isinstance(declared, torch.Tensor):
-            return self._reshaped(result, self._shape(declared))
-        parts = self._parts(result, len(declared))
-        return [None if part is None else self._reshaped(part, self._shape(x))
-                for part, x in zip(parts, declared, strict=True)]  # fmt: skip
-
-    def _typed(self, value: Any, declared: torch.Tensor) -> Any:
-        same = str(value.ty.dtype) == self._convert_data_type(declared.dtype)
-        return value if same else self._astype(value, declared.dtype)
 
     def computed(self, node: fx.Node) -> str:
         """Return the dtype in which a node's elementwise result is computed."""
@@ -341,15 +276,3 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
                 emit_check(self.block_builder, guard.condition, self._symbols)
             except NotImplementedError:
                 self.unchecked.append(guard)
-
-
-def _fits(shape: Any, declared: Any) -> bool:
-    """Return whether the static extents of two shapes are equal."""
-    if shape is None:
-        return True
-    pairs = zip(shape, declared, strict=True)
-    return all(
-        not isinstance(extent, int) or int(dim.value) == extent
-        for dim, extent in pairs
-        if isinstance(dim, tvm.tirx.IntImm)
-    )

@@ -12,6 +12,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from ..nodes.arguments import Converter, arguments, positive
+from ..nodes.declared_types import parts_of
 
 op = relax.op
 #: TVM's ``op_pattern`` of what is not fused.
@@ -45,7 +46,7 @@ def _scan(importer: Any, x: Any, axis: int, step: Step, dtypes: Sequence[str]) -
         return te.extern(shapes, [data], body, dtype=list(dtypes), name="scan")
 
     whole = builder.emit_te(compute, flat, primfunc_attrs={"op_pattern": _OPAQUE})
-    parts = importer._parts(whole, len(dtypes))
+    parts = parts_of(importer, whole, len(dtypes))
     return [emit(op.reshape(part, shape)) for part in parts]
 
 
