@@ -22,7 +22,8 @@ from .alternatives.alternative import GIVEN, Alternative
 from .alternatives.op_spec import OpSpec
 from .alternatives.operator_forms import ProductForm
 from .apply.conversion import layouts_of
-from .graph.relax_graph import Graph, Op, graph
+from .graph.read_graph import graph
+from .graph.relax_graph import Graph, Op
 from .model.layout import Layout
 from .rewrite.candidate_rewrite import LoopOrder
 from .rewrite.rewrite import ParamAlias, Rewritten, Unproved

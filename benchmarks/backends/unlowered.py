@@ -21,7 +21,8 @@ from opinfo.analysis.answer.recovered import Recovered
 from opinfo.analysis.results.op_info import Certificate, OpInfo, Refusal
 from opinfo.byoc.matching.lowered import Lowered
 from opinfo.byoc.patterns.dependences import flows
-from opinfo.layout.graph.relax_graph import Graph, Op, _Reader, extents
+from opinfo.layout.graph.read_graph import GraphReader
+from opinfo.layout.graph.relax_graph import Graph, Op, extents
 from opinfo.layout.rewrite.func_proofs import FuncProofs
 
 PRODUCTS = ("relax.nn.conv", "relax.matmul")
@@ -38,7 +39,7 @@ def unlowered(mod: Any) -> Lowered:
     return Lowered(mod, {gvar: graph}, reader.infos, {gvar: blocks}, FuncProofs())
 
 
-class _Calls(_Reader):
+class _Calls(GraphReader):
     """Reads calls of Relax operators as the reader of lowered graphs reads ``call_tir``."""
 
     def __init__(self, mod: Any) -> None:

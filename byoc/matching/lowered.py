@@ -14,7 +14,8 @@ from ...analysis.answer.recovered import Recovered
 from ...analysis.lifting.tir.node import NodeDict, substitute
 from ...analysis.results.op_info import OpInfo
 from ...analysis.support.progress import stage
-from ...layout.graph.relax_graph import Graph, Op, graph
+from ...layout.graph.read_graph import graph
+from ...layout.graph.relax_graph import Graph, Op
 from ...layout.graph.unused import check_defined
 from ...layout.rewrite.func_proofs import FuncProofs
 from ..backend.backend import Backend

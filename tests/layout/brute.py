@@ -10,7 +10,8 @@ from typing import Any
 from opinfo.layout.alternatives.alternative import Alternative
 from opinfo.layout.alternatives.enumerate_alternatives import alternatives, as_given
 from opinfo.layout.alternatives.op_spec import OpSpec
-from opinfo.layout.graph.relax_graph import Graph, Op, Value, graph
+from opinfo.layout.graph.read_graph import graph
+from opinfo.layout.graph.relax_graph import Graph, Op, Value
 from opinfo.layout.model.layout import Layout
 from opinfo.layout.plan import check_arguments
 from opinfo.layout.search.candidate_layouts import candidates

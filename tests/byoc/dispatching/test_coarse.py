@@ -22,7 +22,8 @@ from opinfo.byoc.dispatching.replay_dispatch import replay
 from opinfo.byoc.matching.lowered import read
 from opinfo.byoc.patterns.dependences import Dependences, bits, cycle, flows, together
 from opinfo.byoc.patterns.subgraphs import maximal
-from opinfo.layout.graph.relax_graph import Op, graph
+from opinfo.layout.graph.read_graph import graph
+from opinfo.layout.graph.relax_graph import Op
 
 from ...common.run import run
 from ...layout import nets

@@ -109,7 +109,7 @@ def test_arguments_that_make_no_sense() -> None:
 
 def test_patterns_are_enumerated_with_every_prefix() -> None:
     from opinfo.analysis.answer.recover import analyse
-    from opinfo.layout.graph.relax_graph import graph
+    from opinfo.layout.graph.read_graph import graph
 
     mod = nets.net(chain, SHAPE)
     g = graph(mod, mod["main"])

@@ -15,7 +15,8 @@ from benchmarks.backends.tables.partitions import TABLES, WANTS, composites
 from benchmarks.backends.tables.zoo import ZOO, module
 from opinfo.byoc import keeping_chains
 from opinfo.byoc.prepare.raise_ops import raise_ops
-from opinfo.layout.graph.relax_graph import Value, graph
+from opinfo.layout.graph.read_graph import graph
+from opinfo.layout.graph.relax_graph import Value
 from opinfo.layout.model.layout import Layout
 from opinfo.layout.plan import plan_layout
 from opinfo.layout.search.decide import bytes_moved
