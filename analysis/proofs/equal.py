@@ -1,18 +1,17 @@
 """Prove that two terms are equal wherever some facts hold.
 
 Terms are compared top down. Integers and conditions go to the provers; selections are split into
-cases. Reductions are equal if a bijection between their axes maps one guarded domain onto the other
-and the bodies onto each other; it is derived from the equations between the accesses of the bodies.
-What an equality needs beyond bit-equality is recorded, see `Proof`.
+cases; `equal_reductions` compares reductions. What an equality needs beyond bit-equality is
+recorded, see `Proof`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import permutations
 
-from ..terms.condition_terms import conj, disj, eq0, ge0, negate, parts
+from ..terms.condition_terms import conj, disj, eq0, negate, parts
 from ..terms.scalar import is_const
 from ..terms.show import reason
 from ..terms.term import (
@@ -29,13 +28,13 @@ from ..terms.term import (
     fresh,
     raw_call,
 )
-from ..terms.traversal import ints, replace, substitute
+from ..terms.traversal import replace, substitute
 from .context import simplify, thorough
+from .equal_reductions import Facts, prove_reductions
 from .pairing import (
     Different,
-    accesses,
-    bijection,
     clamp,
+    first_success,
     flatten,
     head,
     is_choice,
@@ -47,9 +46,7 @@ from .pairing import (
 )
 from .proof import Obligation, Proof
 from .prove import prove
-from .reduction_domain import OpenReduction, open_reduction
 
-Facts = tuple[Term, ...]
 ASSOCIATIVE = frozenset({"add", "mul", "min", "max"})
 
 
@@ -95,7 +92,7 @@ class _Prover:
         elif isinstance(a, Load) and isinstance(b, Load):
             self.loads(a, b, facts)
         elif isinstance(a, Reduce) and isinstance(b, Reduce):
-            self.reductions(a, b, facts)
+            prove_reductions(self, a, b, facts)
         elif isinstance(a, Fold) and isinstance(b, Fold):
             self.folds(a, b, facts)
         elif isinstance(a, CallTerm) and isinstance(b, CallTerm) and a.op == b.op:
@@ -207,7 +204,7 @@ class _Prover:
                 xs.remove(term)
                 ys.remove(term)
         attempts = (partial(self.all_equal, pairs, facts) for pairs in pairings(xs, ys))
-        _first_success(attempts, "operands differ")
+        first_success(attempts, "operands differ")
         if operands > 2 and a.op in ("add", "mul"):
             self.proof.reassociated = True
 
@@ -226,7 +223,7 @@ class _Prover:
             raise Different(f"folds of {len(a.states)} and {len(b.states)} values")
         orders = permutations(range(1, len(b.states)))
         attempts = (partial(self.steps, a, b, (0, *order), facts) for order in orders)
-        _first_success(attempts, "folds differ")
+        first_success(attempts, "folds differ")
 
     def steps(self, a: Fold, b: Fold, order: tuple[int, ...], facts: Facts) -> None:
         """Compare starts and updates of folds, with the states of both as the same unknowns."""
@@ -243,71 +240,6 @@ class _Prover:
         for n, k in enumerate(order):
             term = replace(substitute(a.updates[n], {a.axis: axis}), ours)
             self.equal(term, replace(substitute(b.updates[k], {b.axis: axis}), theirs), facts)
-
-    # ------------------------------------------------------------------ reductions
-
-    def reductions(self, a: Reduce, b: Reduce, facts: Facts) -> None:
-        """Compare reductions under some pairing of their factors."""
-        if a.op != b.op:
-            raise Different(f"reductions {a.op} and {b.op}")
-        self.equal(a.init, b.init, facts)
-        first, second = open_reduction(a, self.proof), open_reduction(b, self.proof)
-        if a.op in ("add", "mul") and a.dtype != "int":
-            self.proof.reassociated = True
-        attempts = (
-            partial(self.matched, first, second, pairs, facts)
-            for pairs in pairings(first.factors, second.factors)
-        )
-        _first_success(attempts, "reductions differ")
-
-    def matched(
-        self,
-        first: OpenReduction,
-        second: OpenReduction,
-        pairs: list[tuple[Term, Term]],
-        facts: Facts,
-    ) -> None:
-        """Compare factors in pairs, under the bijection of the axes that their accesses imply."""
-        equations = [e for x, y in pairs for e in accesses(x, y)]
-        forth = bijection(second.axes, [(j, i) for i, j in equations], first.axes)
-        back = bijection(first.axes, equations, second.axes)
-        if forth is None or back is None:
-            raise Different("the axes of two reductions do not correspond")
-        self.onto(first, second, forth, back, facts)
-        self.onto(second, first, back, forth, facts)
-        guard_facts = (*facts, *parts(first.guard))
-        for x, y in pairs:
-            self.equal(x, simplify(substitute(y, forth), guard_facts, thorough), guard_facts)
-
-    def onto(
-        self,
-        first: OpenReduction,
-        second: OpenReduction,
-        forth: dict[Var, Int],
-        back: dict[Var, Int],
-        facts: Facts,
-    ) -> None:
-        """Prove that ``forth`` maps one guarded domain into the other, and ``back`` inverts it."""
-        goals = [substitute(second.guard, forth)]
-        for var in second.axes:
-            assert var.extent is not None
-            goals += [ge0(forth[var]), ge0(var.extent - 1 - forth[var])]
-        goals += [eq0(ints(back[v], forth) - as_int(v)) for v in first.axes]
-        guard_facts = (*facts, *parts(first.guard))
-        for goal in goals:
-            if not self.holds(goal, guard_facts):
-                raise Different(f"reductions may differ in domain: cannot prove {reason(goal)}")
-
-
-def _first_success(attempts: Iterable[Callable[[], None]], otherwise: str) -> None:
-    """Try proofs until one succeeds; raise `Different` with why the last one failed."""
-    error = Different(otherwise)
-    for attempt in attempts:
-        try:
-            return attempt()
-        except Different as failure:
-            error = failure
-    raise error
 
 
 def _implies(a: Term, b: Term) -> Term:

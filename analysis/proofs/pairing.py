@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import permutations
 
 import numpy as np
@@ -163,3 +163,14 @@ def is_integral(term: Term) -> bool:
 
 def is_choice(term: Term) -> bool:
     return isinstance(term, CallTerm) and term.op == "ite"
+
+
+def first_success(attempts: Iterable[Callable[[], None]], otherwise: str) -> None:
+    """Try proofs until one succeeds; raise `Different` with why the last one failed."""
+    error = Different(otherwise)
+    for attempt in attempts:
+        try:
+            return attempt()
+        except Different as failure:
+            error = failure
+    raise error
