@@ -10,14 +10,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import tvm
-import tvm_ffi
 from tvm import tirx
 
 from ....analysis.blocks.blocks import Stage
 from ....analysis.blocks.definitions import BlockDefinition, resolve
 from ....analysis.blocks.inline import Use, inlinable
 from ....analysis.blocks.loop_steps import LoopStep
-from ....analysis.blocks.tir import calls
+from ....analysis.blocks.tir import calls, loads
 from ....analysis.lifting.tir.node import NodeDict, items
 from ....analysis.terms.flat import volume
 from .program import LoopProgram
@@ -51,12 +50,5 @@ def _profitable(stage: Stage, definition: BlockDefinition, uses: Sequence[Use]) 
 def _moves(value: Any) -> bool:
     """Return whether a value is an element of another buffer or a literal."""
     if isinstance(value, tvm.ir.TensorLoad):
-        return not any(isinstance(e, tvm.ir.TensorLoad) for i in items(value.indices)
-                       for e in _nodes(i))  # fmt: skip
+        return not any(map(loads, items(value.indices)))
     return isinstance(value, (tirx.IntImm, tirx.FloatImm))
-
-
-def _nodes(expr: Any) -> list[Any]:
-    nodes: list[Any] = []
-    tvm_ffi.structural_walk(expr, nodes.append)
-    return nodes

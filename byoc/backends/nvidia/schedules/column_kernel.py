@@ -15,12 +15,11 @@ from typing import Any
 
 from tvm import tirx
 
-from .....analysis.blocks.strides import strided_access
-from .....analysis.blocks.tir import Values, loads, seq, values
-from .....analysis.lifting.tir.node import as_dtype, items, substitute
+from .....analysis.blocks.tir import Values, seq, values
+from .....analysis.lifting.tir.node import as_dtype, substitute
 from .program.combiners import combiner
 from .program.gpu_program import GpuProgram, NoGpuSchedule, itemsize
-from .program.merged_axes import MergedAxes, bound, merged, positions_of, static_range
+from .program.merged_axes import positions_of, static_range
 from .program.row_space import RowSpace, row_space, substituted
 from .program.thread_loops import (
     BLOCK,
@@ -34,6 +33,7 @@ from .program.thread_loops import (
     when,
 )
 from .program.vector_loads import narrowest_item, widest
+from .row_accesses import merged_rows, reads_along, vector_buffers
 from .row_kernel import RowEmitter
 from .row_registers import WARP, RowTile
 
@@ -98,38 +98,19 @@ class _Columns(RowEmitter):
         return self.resident and self.kept_bytes <= FEW_REGISTERS
 
     def shape(self) -> RowTile:
-        self.row_groups = self.merged_rows()
-        size = narrowest_item(self.vector_buffers())
-        width, self.across = _sides(self.space.count, self.row_groups.sizes[-1], size, self.most)
+        program, space = self.program, self.space
+        self.row_groups = merged_rows(program, space)
+        size = narrowest_item(vector_buffers(program, space))
+        width, self.across = _sides(space.count, self.row_groups.sizes[-1], size, self.most)
         threads = 1
         while threads * 2 * self.across <= THREADS and threads * 4 <= self.length:
             threads *= 2
         if threads * self.across < self.fewest:
             raise NoGpuSchedule("few threads share a row")
-        if not any(map(self.is_across, self.space.steps)):
+        lane = space.rows[-1].var
+        if not any(row.columns and reads_along(program, space, row, lane) for row in space.steps):
             raise NoGpuSchedule("neighbouring rows are not contiguous")
         return RowTile(width, self.length, threads, self.across)
-
-    def merged_rows(self) -> MergedAxes:
-        accesses, exprs = [], []
-        rows = [r.var for r in self.space.rows]
-        for row in self.space.steps:
-            analyzer = bound([*self.space.rows, *row.columns])
-            parts = [substitute(e, row.at) for e in self.parts(row)]
-            exprs += parts
-            reads = [(e.source, items(e.indices)) for p in parts for e in loads(p)]
-            writes = [(u.buffer, [substitute(i, row.at) for i in u.indices])
-                      for u in row.step.updates]  # fmt: skip
-            accesses += [strided_access(b, i, rows, analyzer) for b, i in reads + writes]
-        return merged(self.space.rows, accesses, exprs)
-
-    def is_across(self, row: Any) -> bool:
-        if not row.columns:
-            return False
-        lane, analyzer = self.space.rows[-1].var, bound([*self.space.rows, *row.columns])
-        return any(strided_access(e.source, items(e.indices), [lane], analyzer).step(lane) == 1
-                   for part in self.parts(row) for e in loads(substitute(part, row.at))
-                   if e.source in self.program.params)  # fmt: skip
 
     # ------------------------------------------------------------------ the kernel
 

@@ -18,12 +18,11 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from .....analysis.blocks.strides import strided_access
-from .....analysis.blocks.tir import Values, loads, seq, values
-from .....analysis.lifting.tir.node import NodeDict, items, substitute
+from .....analysis.blocks.tir import Values, seq, values
+from .....analysis.lifting.tir.node import NodeDict, substitute
 from .program.combiners import combinations
 from .program.gpu_program import GpuProgram, NoGpuSchedule, expanded
-from .program.merged_axes import MergedAxes, bound, merged, positions_of, simplified, static_range
+from .program.merged_axes import MergedAxes, positions_of, simplified, static_range
 from .program.row_space import RowSpace, RowStep, row_space, substituted
 from .program.thread_loops import (
     BLOCK,
@@ -41,6 +40,7 @@ from .program.thread_loops import (
     when,
 )
 from .program.vector_loads import VectorLanes, contiguous, narrowest_item, widest
+from .row_accesses import merged_columns, reads_along, vector_buffers
 from .row_registers import CHUNKS, WARP, RowRegisters, RowTile, tile_of
 
 
@@ -64,7 +64,7 @@ class RowEmitter(RowRegisters):
 
     def __init__(self, program: GpuProgram, space: RowSpace, length: int) -> None:
         self.program, self.space, self.length = program, space, length
-        self.groups = {id(s): self.merged(s) for s in space.steps}
+        self.groups = {id(s): merged_columns(program, space, s) for s in space.steps}
         self.tile = self.shape()
         self.buffers: list[Any] = []
         self.row_values: NodeDict[Any] = NodeDict()  # registers of reductions
@@ -75,50 +75,15 @@ class RowEmitter(RowRegisters):
         self.uses: list[tuple[Any, Any, set[int]]] = []
 
     def shape(self) -> RowTile:
-        if not any(map(self.is_contiguous, self.space.steps)):
+        program, space = self.program, self.space
+        if not any(row.columns and reads_along(program, space, row, row.columns[-1].var)
+                   for row in space.steps):  # fmt: skip
             raise NoGpuSchedule("rows are not contiguous")
-        width = widest(narrowest_item(self.vector_buffers()), self.length)
-        for row in self.space.steps:
+        width = widest(narrowest_item(vector_buffers(program, space)), self.length)
+        for row in space.steps:
             if row.columns:
                 width = min(width, widest(16 // width, self.groups[id(row)].sizes[-1]))
-        return tile_of(self.space.count, self.length // width, width, bool(self.program.outer))
-
-    def is_contiguous(self, row: RowStep) -> bool:
-        """Whether a step reads consecutive elements of a parameter along its columns."""
-        if not row.columns:
-            return False
-        lane, analyzer = row.columns[-1].var, bound([*self.space.rows, *row.columns])
-        return any(strided_access(e.source, items(e.indices), [lane], analyzer).step(lane) == 1
-                   for part in self.parts(row) for e in loads(substitute(part, row.at))
-                   if e.source in self.program.params)  # fmt: skip
-
-    def vector_buffers(self) -> list[Any]:
-        out = []
-        for row in self.space.steps:
-            if row.columns:
-                out += [e.source for part in self.parts(row) for e in loads(part)
-                        if e.source in self.program.params]  # fmt: skip
-                if not row.step.reduced:
-                    out += [u.buffer for u in row.step.updates if u.buffer in self.program.params]
-        return out
-
-    def parts(self, row: RowStep) -> list[Any]:
-        out = []
-        for update in row.step.updates:
-            lets, value = expanded(update.value, self.program.definitions)
-            out += [*(e for _, e in lets), value]
-        return out
-
-    def merged(self, row: RowStep) -> MergedAxes:
-        analyzer = bound([*self.space.rows, *row.columns])
-        columns = [c.var for c in row.columns]
-        parts = [substitute(e, row.at) for e in self.parts(row)]
-        accesses = [strided_access(e.source, items(e.indices), columns, analyzer)
-                    for part in parts for e in loads(part)]  # fmt: skip
-        if not row.step.reduced:
-            accesses += [strided_access(u.buffer, [substitute(i, row.at) for i in u.indices],
-                                        columns, analyzer) for u in row.step.updates]  # fmt: skip
-        return merged(row.columns, accesses, parts)
+        return tile_of(space.count, self.length // width, width, bool(program.outer))
 
     # ------------------------------------------------------------------ the kernel
 

@@ -18,6 +18,7 @@ from .program.merged_axes import simplified
 from .program.row_space import RowSpace, RowStep, same_index, substituted
 from .program.thread_loops import load, number
 from .program.vector_loads import VectorLanes, VectorLoad, contiguous
+from .row_accesses import parts_of
 
 WARP, MOST_THREADS = 32, 1024
 #: Threads of a block that has several rows.
@@ -75,10 +76,6 @@ class RowRegisters:
         """The axes of a step at a chunk and a lane of the row ``at``."""
         raise NotImplementedError
 
-    def parts(self, row: RowStep) -> list[Any]:
-        """The values that a step computes."""
-        raise NotImplementedError
-
     def register(self, name: str, shape: list[int], like: Any) -> Any:
         """New registers of each thread."""
         raise NotImplementedError
@@ -89,7 +86,7 @@ class RowRegisters:
             if not row.columns:
                 continue
             where = self.where(row, at)
-            for part in self.parts(row):
+            for part in parts_of(self.program, row):
                 for expr in unguarded(part):
                     if expr.source in self.program.params:
                         self.note(simplified(substituted(row, expr, where), self.analyzer), k)

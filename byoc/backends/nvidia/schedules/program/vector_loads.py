@@ -16,7 +16,7 @@ import tvm_ffi
 from tvm import tirx
 
 from ......analysis.blocks.strides import StridedAccess, strided_access
-from ......analysis.blocks.tir import is_guard, mentions, static, values
+from ......analysis.blocks.tir import is_guard, loads, mentions, static, values
 from ......analysis.lifting.tir.node import items, substitute
 from .gpu_program import itemsize
 from .thread_loops import load, local, number, store, unrolled, vectorized, when
@@ -126,7 +126,7 @@ class VectorLanes:
                 return mutator.mutate(condition), mutator.mutate(yes), mutator.mutate(no)
             finally:
                 self.scalar -= 1
-        if mentions_load(uniform):  # of data: both branches are guarded by scalar code
+        if loads(uniform):  # of data: both branches are guarded by scalar code
             return tuple(self.under(None, e, mutator) for e in (uniform, yes, no))
         negated = self.analyzer.simplify(tirx.Not(uniform))
         return uniform, self.under(uniform, yes, mutator), self.under(negated, no, mutator)
@@ -147,7 +147,7 @@ class VectorLanes:
         if self.lane not in mentions(condition):
             return condition
         first = substitute(condition, values((self.lane, number(0))))
-        if mentions_load(condition):
+        if loads(condition):
             return None
         same = self.analyzer.can_prove(tirx.EQ(condition, first))
         return self.analyzer.simplify(first) if same or self.equal(condition, first) else None
@@ -185,12 +185,6 @@ def widest(size: int, extent: int) -> int:
 def narrowest_item(buffers: Any) -> int:
     """Return the bytes of the smallest elements that can be loaded as vectors."""
     return min((itemsize(b) for b in buffers if str(b.ty.dtype) in VECTORS), default=4)
-
-
-def mentions_load(expr: Any) -> bool:
-    loads: list[Any] = []
-    tvm_ffi.structural_walk(expr, (tvm.ir.TensorLoad, loads.append))
-    return bool(loads)
 
 
 def _plus(h: Any, each: int, v: Any) -> Any:
