@@ -7,28 +7,18 @@ from importlib.resources import files
 
 from ...backend.backend import Code
 from ...backend.region import Call, Region, Tensor
-from ...codegen.abi import ABI
 from ..common.epilogue import statements
-from ..common.region_source import (
-    LARGE_PAGES,
-    TEAM,
-    THREADS,
-    VIEWS,
-    Constants,
-    ints,
-    row,
-    tensors,
-)
-from ..weight_only.convert import (
+from ..common.region_source import Constants, ints, row, tensors
+from ..weight_only.kernel_source import (
     BITS,
     EXACT,
     FINISH,
     HALF,
     LIMBS,
     TYPES,
+    code_of,
     has_limbs,
-    kernel_headers,
-    options,
+    views_of,
 )
 from .expert_panels import dense_panels, grouped_panels
 from .gathered_product import GatheredProduct, place_of, read
@@ -60,20 +50,12 @@ using namespace opinfo_experts;
 
 def convert(regions: Sequence[Region]) -> Code:
     """The C++ of all regions of a model."""
-    constants = Constants()
-    functions = [_function(r, constants) for r in regions]
-    symbols = tuple(r.symbol for r in regions)
     here = files(__package__) / "cpp"
     own = [
         (here / f"{n}.hpp").read_text(encoding="utf-8")
         for n in ("dense", "stored_words", "rows_of_experts")
     ]
-    start = f"OPINFO_CONSTANTS({symbols[0]}, weights)\n"
-    source = "".join([ABI, "#if defined(__AVX__)\n#include <immintrin.h>\n#endif\n", VIEWS,
-                      LARGE_PAGES, THREADS, *kernel_headers(), *own, USING, *functions,
-                      start])  # fmt: skip
-    rounds = tuple((r.symbol, text) for r in regions if (text := rounding(r)))
-    return Code(source, symbols, constants.named(symbols[0]), (*options(), TEAM), rounds)
+    return code_of(regions, _function, USING, rounding, own)
 
 
 def gathered(region: Region) -> GatheredProduct:
@@ -98,12 +80,7 @@ def _function(region: Region, constants: Constants) -> str:
     of, others = gathered(region), list[Tensor]()
     epilogue = statements(region.calls[place_of(region) + 1 :], others)
     every, name = tensors(region), f"{region.symbol}_finish"
-
-    def view(tensor: Tensor) -> str:
-        if tensor.source == "constant":
-            return f"constant({constants.add(region.constants[tensor.index])})"
-        return f"t[{tensor.index}]"
-
+    view = views_of(region, constants)
     left, ids, *beside = [view(t) for t in (of.rows, of.ids, *others)]
     return FUNCTION % {
         "finish": FINISH % (name, "\n    ".join(epilogue)) if epilogue else "",

@@ -3,38 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.resources import files
 
 from ....analysis.composites.grouped import DEQUANTIZE
 from ...backend.backend import Code
 from ...backend.region import Call, Region, Tensor
-from ...codegen.abi import ABI
-from ...codegen.host import flags
 from ..common.epilogue import statements
-from ..common.region_source import (
-    LARGE_PAGES,
-    TEAM,
-    THREADS,
-    VIEWS,
-    Constants,
-    ints,
-    row,
-    tensors,
+from ..common.region_source import Constants, ints, row, tensors
+from .kernel_source import (
+    BITS,
+    EXACT,
+    FINISH,
+    HALF,
+    LIMBS,
+    TYPES,
+    code_of,
+    has_limbs,
+    views_of,
 )
 from .patterns import PRODUCTS, reduced_axis
 from .weight_panels import Panels, packed
 
-HEADERS = ("packed_weights", "panels", "floats", "limbs", "product")
-TYPES = {"float32": "float", "float16": "uint16_t"}
-BITS = {"float32": 32, "float16": 16}
-#: Instructions that the kernels use, if the CPU has all of a group.
-GROUPS = (
-    ("avx2", "fma", "f16c"),
-    ("avx512f", "avx512vl", "avx512bw", "avx512dq"),
-    ("avx512vnni",),
-)
-#: The library of the threads; a linker may leave out one whose functions are used weakly.
-GOMP = ("-Wl,--push-state,--no-as-needed", "-lgomp", "-Wl,--pop-state")
 FUNCTION = """%(finish)s
 static void %(symbol)s_(const View* t) {
   const Weights w{%(sizes)s, packed_weights[%(data)d], packed_weights[%(scales)d], %(zeros)s};
@@ -50,57 +38,14 @@ OPINFO_FUNCTION(%(symbol)s) {
   return opinfo::guarded([&] { %(symbol)s_(t); });
 }
 """
-FINISH = """
-static void %s(float* out, const float* const* p, const int64_t* s, int64_t n) {
-  using T = float;
-  for (int64_t j = 0; j < n; ++j) {
-    T v = out[j];
-    %s
-    out[j] = v;
-  }
-}
-"""
 USING = """
 using namespace opinfo_weight_only;
 """
-LIMBS = "activations are rounded to 24 bits below the largest value of their block of at most 128"
-EXACT = "weights are not rounded to float16 before they are multiplied"
-HALF = "float16 is computed in float32, and rounded once"
 
 
 def convert(regions: Sequence[Region]) -> Code:
     """The C++ of all regions of a model."""
-    constants = Constants()
-    functions = [_function(r, constants) for r in regions]
-    symbols = tuple(r.symbol for r in regions)
-    start = f"OPINFO_CONSTANTS({symbols[0]}, weights)\n"
-    source = "".join([ABI, "#if defined(__AVX__)\n#include <immintrin.h>\n#endif\n", VIEWS,
-                      LARGE_PAGES, THREADS, *kernel_headers(), USING, *functions,
-                      start])  # fmt: skip
-    rounds = tuple((r.symbol, text) for r in regions if (text := rounding(r)))
-    return Code(source, symbols, constants.named(symbols[0]), (*options(), TEAM), rounds)
-
-
-def kernel_headers() -> list[str]:
-    """The C++ of the kernels; it follows `LARGE_PAGES` and `THREADS`."""
-    here = files(__package__) / "cpp"
-    return [(here / f"{name}.hpp").read_text(encoding="utf-8") for name in HEADERS]
-
-
-def options() -> tuple[str, ...]:
-    """The compiler options for the CPU that code is built for."""
-    present = flags()
-    taken: list[str] = []
-    for group in GROUPS:
-        if not present.issuperset(group):
-            break
-        taken += [f"-m{name}" for name in group]
-    return ("-std=c++17", "-O2", "-fno-math-errno", "-ffp-contract=fast", *taken, *GOMP)
-
-
-def has_limbs() -> bool:
-    """Whether the kernels split activations into digits."""
-    return flags().issuperset(GROUPS[0])
+    return code_of(regions, _function, USING, rounding)
 
 
 def rounding(region: Region) -> str:
@@ -149,12 +94,7 @@ def _function(region: Region, constants: Constants) -> str:
     left = region.calls[k].operands[0]
     assert isinstance(left, Tensor)
     all_tensors, name = tensors(region), f"{region.symbol}_finish"
-
-    def view(tensor: Tensor) -> str:
-        if tensor.source == "constant":
-            return f"constant({constants.add(region.constants[tensor.index])})"
-        return f"t[{tensor.index}]"
-
+    view = views_of(region, constants)
     views = [view(left), *map(view, others)]
     return FUNCTION % {
         "finish": FINISH % (name, "\n    ".join(epilogue)) if epilogue else "",
