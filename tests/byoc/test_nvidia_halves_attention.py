@@ -17,7 +17,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from opinfo.byoc.backends.nvidia.attention.attention_object import OWN, REGION
+from opinfo.byoc.backends.nvidia.attention.attention_object import OWN, PLANS, REGION
 from opinfo.byoc.backends.nvidia.attention.halves import halves_kernel
 from opinfo.byoc.backends.nvidia.cudnn.cudnn import HEADERS
 from opinfo.byoc.backends.nvidia.libraries.source import library_headers
@@ -117,8 +117,7 @@ KEYS = list(dict.fromkeys((c.head, c.dtype, c.masked) for c in CASES.values()))
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = files("opinfo.byoc.backends.nvidia.attention")
     texts = [(home / name).read_text("utf-8") for name in (
-        "attention_plans.h", "attention_plans.cpp", "halves/attention16.h",
-        "halves/attention16.hpp", *REGION)]  # fmt: skip
+        *PLANS, "halves/attention16.h", "halves/attention16.hpp", *REGION)]  # fmt: skip
     headers = library_headers("opinfo.byoc.backends.nvidia.cudnn", *HEADERS)
     text = "".join([headers, OWN, *texts, HARNESS])
     return stub_library(tmp_path_factory.mktemp("halves") / "halves.so", text)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import tvm_ffi
 
-from opinfo.byoc.backends.nvidia.attention.attention_object import OWN, REGION
+from opinfo.byoc.backends.nvidia.attention.attention_object import OWN, PLANS, REGION
 from opinfo.byoc.backends.nvidia.cudnn.cudnn import HEADERS as CUDNN
 from opinfo.byoc.backends.nvidia.libraries.source import library_headers
 from opinfo.byoc.backends.nvidia.products.cublaslt import HEADERS as CUBLASLT
@@ -23,8 +23,8 @@ from .nvidia.nvidia_library import STUB
 
 HOME = "opinfo.byoc.backends.nvidia"
 #: In the order in which a file of cuDNN's regions has them.
-ATTENTION = ("attention_plans.h", "attention_plans.cpp", "halves/attention16.h",
-             "halves/attention16.hpp", *REGION, "attention32.h", "attention32.hpp")  # fmt: skip
+ATTENTION = (*PLANS, "halves/attention16.h", "halves/attention16.hpp", *REGION, "attention32.h",
+             "attention32.hpp")  # fmt: skip
 #: Headers without a namespace.
 PLAIN = ("cudnn/epilogue.h", "attention/attention_plans.h", "attention/halves/attention16.h",
          "attention/attention32.h")  # fmt: skip

@@ -9,6 +9,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+from importlib.resources import files
 from pathlib import Path
 
 from opinfo.byoc.backends.nvidia.libraries.locate import CUDART, CUDNN, CUDNN_FRONTEND, options
@@ -19,7 +20,8 @@ def main() -> None:
     source = Path(__file__).with_name("attention_plans.cpp")
     with tempfile.TemporaryDirectory() as folder:
         program = f"{folder}/plan_times"
-        words = options(CUDNN_FRONTEND, CUDNN, CUDART)
+        loader = f"-I{files('opinfo.byoc.backends.nvidia.attention')}"
+        words = (loader, *options(CUDNN_FRONTEND, CUDNN, CUDART))
         subprocess.run(["g++", "-std=c++17", "-O1", str(source), "-o", program, *words, "-ldl",
                         "-pthread"], check=True)  # fmt: skip
         sys.exit(subprocess.run([program], timeout=300).returncode)

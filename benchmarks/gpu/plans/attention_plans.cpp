@@ -1,22 +1,12 @@
 // Times of plans of cuDNN's attention: how long one takes to build for each shape, and to run.
-#define NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING
-#define CUDNN_FRONTEND_SKIP_JSON_LIB
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
-#include <cudnn_frontend.h>
-#include <dlfcn.h>
 
 #include <chrono>
 #include <cstdio>
 #include <thread>
 
-namespace cudnn_frontend {
-void* cudnn_dlhandle = [] {
-  Dl_info info{};
-  dladdr(reinterpret_cast<void*>(&cudnnCreate), &info);
-  return dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD);
-}();
-}  // namespace cudnn_frontend
+#include "frontend_loader.h"
 
 namespace fe = cudnn_frontend;
 using Clock = std::chrono::steady_clock;

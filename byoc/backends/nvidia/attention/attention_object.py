@@ -26,6 +26,8 @@ HIDDEN = """#define OPINFO_LINKAGE extern "C" __attribute__((visibility("hidden"
 OWN = """#define OPINFO_LINKAGE [[maybe_unused]] static
 #define OPINFO_PLANS(name) opinfo_attention_##name
 """
+#: What is compiled once: the functions that models call, the frontend, and the plans.
+PLANS = ("attention_plans.h", "frontend_loader.h", "attention_plans.cpp")
 #: The C++ of regions with attention, in its order.
 REGION = ("sdpa.hpp", "fused_attention.hpp", "attention.hpp")
 #: Headers that say which versions are installed.
@@ -43,16 +45,15 @@ def attention_source() -> tuple[str, tuple[str, ...]]:
     """
     region = halves_kernel.text("attention16.h") + halves_kernel.text("attention16.hpp")
     region += "".join(map(_text, REGION))
-    key = object_key(HIDDEN, _text("attention_plans.h"), _text("attention_plans.cpp"), _versions(),
-                     *_words())  # fmt: skip
-    declared = HIDDEN % key + _text("attention_plans.h")
+    functions, *plans = map(_text, PLANS)
+    key = object_key(HIDDEN, functions, *plans, _versions(), *_words())
+    declared = HIDDEN % key + functions
     try:
-        made = _made(key, declared + _text("attention_plans.cpp"), _words())
+        made = _made(key, "".join([declared, *plans]), _words())
     except (OSError, RuntimeError) as error:
         if isinstance(error, CompilerError):
             raise
-        text = OWN + _text("attention_plans.h") + _text("attention_plans.cpp")
-        return text + region, _words()
+        return "".join([OWN, functions, *plans, region]), _words()
     if isinstance(made, CompilerError):
         raise made
     return declared + region, (*options(CUDNN), made, "-ldl")

@@ -1,28 +1,11 @@
 // cuDNN: attention as one kernel, by the graph API of cuDNN's frontend, behind functions of C. The
 // frontend takes half a minute to compile, so this is compiled once, without TVM and any model, to
-// an object file. It follows attention_plans.h.
-#include <dlfcn.h>
-
+// an object file. It follows attention_plans.h and frontend_loader.h.
 #include <cstdio>
 #include <exception>
 #include <memory>
 #include <unordered_map>
 #include <vector>
-
-// Otherwise the frontend also calls NVRTC, which its kernels for other operators need.
-#define NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING
-// Nothing here is written to files.
-#define CUDNN_FRONTEND_SKIP_JSON_LIB
-#include <cudnn_frontend.h>
-
-namespace cudnn_frontend {
-// The cuDNN that the model's library is linked with, where the frontend looks functions up.
-void* cudnn_dlhandle = [] {
-  Dl_info info{};
-  dladdr(reinterpret_cast<void*>(&cudnnCreate), &info);
-  return dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD);
-}();
-}  // namespace cudnn_frontend
 
 namespace opinfo_attention {
 namespace {
