@@ -15,15 +15,15 @@ from ....codegen.loading.cuda_device import cuda_device
 from ....patterns.extents.symbolic_shapes import same_shape
 from ....patterns.pattern import Condition, Node, Pattern, PatternStep, many, maybe, one
 from ..libraries.dtypes import FLOAT8, HALVES, of
-from .gemm import PRODUCTS, all_ones
+from .gemm import all_ones
 from .product_patterns import (
+    ANCHORS,
     batches,
     by_literal,
     full_size,
     rounded,
     row,
     same_columns,
-    swapped,
     two_tensors,
 )
 
@@ -39,10 +39,7 @@ SCALES = 2
 def eight_bits(activations: Collection[str]) -> tuple[Pattern, ...]:
     """The patterns of products of 8-bit numbers, with these activations."""
     out = []
-    for name, start, ops in (
-        ("matmul", (), PRODUCTS),
-        ("linear", (one("relax.permute_dims", swapped),), PRODUCTS[:1]),
-    ):
+    for name, start, ops in ANCHORS:
         conditions = (innermost, batches, extents, capable)
         out.append(Pattern(f"{name}_int8", *start, one(ops, operands("int8"), *conditions)))
         product = (*start, one(ops, operands(FLOAT8), *conditions))

@@ -110,6 +110,13 @@ def swapped(node: Node) -> str | None:
     return None if order == expected else f"axes is {order}, expected {expected}"
 
 
+#: The products that patterns start with: a name, what stands in front, and the operators.
+ANCHORS: tuple[tuple[str, tuple[PatternStep, ...], tuple[str, ...]], ...] = (
+    ("matmul", (), PRODUCTS),
+    ("linear", (one("relax.permute_dims", swapped),), PRODUCTS[:1]),
+)
+
+
 def widened(node: Node) -> str | None:
     """A cast from half to single precision."""
     value = node.operand(0)
@@ -136,10 +143,7 @@ def patterns(
     bias, residual = ("relax.add", row), ("relax.add", full_size)
     rows = (many("relax.reshape", same_columns),) if casts else ()
     out = []
-    for name, start, ops in (
-        ("matmul", (), PRODUCTS),
-        ("linear", (one("relax.permute_dims", swapped),), PRODUCTS[:1]),
-    ):
+    for name, start, ops in ANCHORS:
         cast = (maybe("relax.astype", widened),) if casts else ()
         product = (*start, one(ops, factors, *extra))
         anchor = (*product, *cast, scale, *rows)
