@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-import weakref
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,15 +13,9 @@ import tvm_ffi
 from tvm import relax
 
 import opinfo
-from opinfo.byoc import CalibratedMachine, Calibration, Sample, Workload
-from opinfo.byoc.calibration import calibrations
-from opinfo.byoc.calibration.calibrations import CALIBRATED, in_force, store, this_machine
 from opinfo.byoc.codegen.host import cpu
 from opinfo.byoc.process.spawn import spawn
-from opinfo.front import compiled_model
-from opinfo.front.backend_choice import choose_backends
 from opinfo.front.compiled_model import describe
-from opinfo.jit import Config, Dim, Recording
 from opinfo.verify import trial_runs
 from opinfo.verify.trial_values import TrialCall
 from opinfo.verify.verification import Verified
@@ -66,165 +57,6 @@ def test_a_static_model_runs_on_any_backends(backends: Any) -> None:
     assert tvm_ffi.structural_equal(mod, model(4))
     taken = {t.backend for t in compiled.dispatched.taken}  # type: ignore[union-attr]
     assert taken == set(backends[:1])
-
-
-@pytest.mark.parametrize("fastest", ["onednn", "blas", "tvm"])
-def test_by_default_the_least_expected_cost_decides(fastest: str, tmp_path: Path) -> None:
-    machine = CalibratedMachine("a CPU", "avx2", 1, {})
-    product, other = Workload("matmul weights", (1, 4, 16, 8), 512, 896), (64, 1024, 1 << 20)
-    samples = [Sample(n, product, 5.0 if n == fastest else 500.0) for n in (*CALIBRATED, "tvm")]
-    samples += [Sample(s.backend, Workload("elementwise", (n,), n, 8 * n), 1 + n / 1e3)
-                for s in tuple(samples) for n in other]  # fmt: skip
-    calibration = Calibration(machine, tuple(samples))
-    compiled = opinfo.compile(model(4), calibration=calibration, race=False)
-    x = np.random.default_rng(1).standard_normal((4, 8)).astype("float32")
-    np.testing.assert_allclose(compiled.run(x), expected(x), rtol=1e-5, atol=1e-5)
-    assert {t.backend for t in compiled.dispatched.taken} == {fastest} - {"tvm"}  # type: ignore[union-attr]
-    assert "costs as calibrated on another machine, a CPU (avx2)" in compiled.report()
-    done = opinfo.dispatch(model(4), calibration=calibration)
-    assert {t.backend for t in done.taken} == {fastest} - {"tvm"}
-
-
-def test_a_backend_without_samples_is_not_chosen_by_default() -> None:
-    product, stream = Workload("matmul weights", (1, 4, 16, 8), 512, 896), (64, 1 << 20)
-    samples = [Sample("onednn", product, 5.0), Sample("tvm", product, 500.0)]
-    samples += [Sample(name, Workload("elementwise", (n,), n, 8 * n), 1 + n / 1e3)
-                for name in ("onednn", "tvm") for n in stream]  # fmt: skip
-    calibration = Calibration(CalibratedMachine("a CPU", "avx2", 1, {}), tuple(samples))
-    choice = choose_backends(None, None, calibration)
-    assert list(choice.backends) == ["onednn", "weight_only", "experts"]  # these come first
-    assert choice.priority == {"tvm": 3, "weight_only": 4, "experts": 4}
-    assert "without blas, onnxruntime" in str(choice.costs)
-    named = choose_backends(["blas"], None, calibration)
-    assert (list(named.backends), named.priority) == (["blas"], None)
-
-
-def test_on_a_gpu_its_libraries_are_the_default() -> None:
-    """A model takes several times as long without them, so dispatch says why one is missing."""
-    target = {"kind": "cuda", "arch": "sm_90"}
-    choice = choose_backends(None, None, None, target)
-    assert list(choice.backends) == ["cudnn", "cublaslt"]
-    assert (choice.priority, choice.costs) == (None, None)
-    assert list(choose_backends([], None, None, target).backends) == []
-
-
-def test_a_machine_without_a_calibration_is_told_whose_costs_are_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # The cache of calibrations only: objects of g++, which take it ten seconds, are in the other.
-    monkeypatch.setattr(calibrations, "user_cache", lambda name: tmp_path / name)
-    report = opinfo.compile(model(4)).report()
-    assert "costs as calibrated on another machine, " in report and "opinfo calibrate" in report
-    shipped = in_force().calibration
-    path = store(replace(shipped, machine=this_machine()))
-    assert path.parent == tmp_path / "calibration"
-    assert "costs as calibrated on this machine, " in opinfo.compile(model(4)).report()
-    path.write_text("{}")
-    with pytest.warns(UserWarning, match="the stored calibration is ignored: .*format 1"):
-        assert not in_force().own
-
-
-@pytest.mark.parametrize("backends", [None, ["onednn"]])
-@pytest.mark.parametrize("shapes", [None, "jit", {"n": (1, 64)}])
-def test_a_symbolic_model_runs_at_any_size(shapes: Any, backends: Any) -> None:
-    compiled = opinfo.compile(model(tvm.tirx.Var("n", "int64")), backends, shapes=shapes)
-    for n in (1, 5):
-        x = np.random.default_rng(n).standard_normal((n, 8)).astype("float32")
-        np.testing.assert_allclose(compiled.run(x), expected(x), rtol=1e-5, atol=1e-5)
-    report = compiled.report()
-    assert report.splitlines()[0] == f"compiled for llvm, {cpu()}, 1 core"
-    assert (": jit, rule contraction" in report) == (shapes is not None and backends is None)
-    assert "onednn 2" in report or backends is None
-
-
-def test_what_backends_leave_is_compiled_for_shapes_and_served() -> None:
-    """An operator with a strategy of its own is not for backends."""
-    dims = {"n": Dim(1, 64, likely=(4,))}
-    config = Config("generic", by_op={"relax.matmul": "aot"}, dims=dims)
-    compiled = opinfo.compile(model(tvm.tirx.Var("n", "int64")), ["onednn"], shapes=config)
-    assert [type(f.strategy).__name__ for f in compiled.functions] == ["Aot"]
-    assert compiled.dispatched is not None
-    assert [t.ops for t in compiled.dispatched.taken] == [("relax.nn.relu",)]
-    with opinfo.Session(compiled) as session:
-        for n in (4, 7):
-            x = np.random.default_rng(n).standard_normal((n, 8)).astype("float32")
-            np.testing.assert_allclose(session(x).numpy(), expected(x), rtol=1e-5, atol=1e-5)
-
-
-def test_sizes_that_will_come_are_called_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    compiled = opinfo.compile(model(tvm.tirx.Var("n", "int64")), [])
-    called: list[Any] = []
-    run = type(compiled).run
-
-    def counted(self: Any, *inputs: Any, function: str = "main") -> Any:
-        called.extend((x.shape, str(x.dtype), float(abs(x).max())) for x in inputs)
-        return run(self, *inputs, function=function)
-
-    monkeypatch.setattr(type(compiled), "run", counted)
-    compiled.warm({"n": 3}, {"n": 5})
-    assert called == [((n, 8), "float32", 0.0) for n in (3, 5)]
-    with pytest.raises(ValueError, match=r"^warm: x: float32\[n, 8\]: expected .* from {}$"):
-        compiled.warm({})
-    with pytest.raises(ValueError, match=r"^run: unknown function other; the model has main$"):
-        compiled.warm({"n": 3}, function="other")
-
-
-def test_a_gpu_is_called_twice_with_sizes_that_will_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Inputs and results of both calls live, so they are at different addresses; weights stay."""
-    builder = relax.BlockBuilder()
-    x, w = (relax.Var(name, relax.TensorType(shape, "float32"))
-            for name, shape in (("x", (tvm.tirx.Var("n", "int64"), 8)), ("w", (8, 8))))  # fmt: skip
-    with builder.function("main", [x, w]):
-        builder.emit_func_output(builder.emit(relax.op.matmul(x, w)))
-    compiled = opinfo.compile(builder.get(), [])
-    monkeypatch.setattr(compiled_model, "on_gpu", lambda _: True)
-    monkeypatch.setattr(compiled_model, "needed_gpu", lambda _: tvm.cpu())
-    results: list[Any] = []
-    alive: list[bool] = []
-    called: list[tuple[Any, ...]] = []
-
-    class Held:
-        """A result."""
-
-    def main(*values: Any) -> Any:
-        called.append(values)
-        result = Held()
-        alive.append(results[-1]() is not None if results else False)
-        results.append(weakref.ref(result))
-        return result
-
-    compiled.__dict__["_machine"] = {"main": main}
-    compiled.warm({"n": 3}, {"n": 5})
-    shapes = [[v.shape for v in values] for values in called]
-    assert shapes == [[(n, 8), (8, 8)] for n in (3, 3, 5, 5)]
-    for first, second in (called[:2], called[2:]):
-        assert first[1] is second[1]
-        assert first[0] is not second[0]
-    assert alive == [False, True, False, True]
-
-
-def test_a_dimension_with_one_extent_is_bound() -> None:
-    symbolic = model(tvm.tirx.Var("n", "int64"))
-    compiled = opinfo.compile(symbolic, [], shapes={"n": 4})
-    x = np.ones((4, 8), "float32")
-    np.testing.assert_allclose(compiled.run(x), expected(x), rtol=1e-5, atol=1e-5)
-    assert compiled.functions == ()
-    with pytest.raises(Exception, match=r"shape|4"):
-        compiled.run(np.ones((5, 8), "float32"))
-    assert [int(e) for e in symbolic["main"].params[0].ty.shape.values[1:]] == [8]
-    for extents in ("4", (1, 2, 3, 4), 4.5, True):
-        with pytest.raises(ValueError, match="shapes: n: expected an extent"):
-            opinfo.compile(symbolic, shapes={"n": extents})  # type: ignore[dict-item]
-
-
-def test_a_plan_of_backends_is_done_again_with_shapes() -> None:
-    symbolic = model(tvm.tirx.Var("n", "int64"))
-    first = opinfo.compile(symbolic, ["onednn"], shapes="generic", force={"relu": "tvm"})
-    assert first.dispatched is not None
-    again = opinfo.compile(symbolic, ["onednn"], shapes="generic", plan=first.dispatched.plan)
-    assert again.dispatched is not None
-    taken = [t.ops for t in again.dispatched.taken]
-    assert taken == [t.ops for t in first.dispatched.taken] == [("relax.matmul",)]
 
 
 def test_the_verbs_take_a_path_or_a_module(tmp_path: Path) -> None:
@@ -269,30 +101,6 @@ def test_both_builds_have_the_threads_of_the_target(monkeypatch: pytest.MonkeyPa
     assert children == [2] and "2 threads" in verified.table()
 
 
-@pytest.mark.parametrize("race", [True, False])
-def test_default_builds_are_raced(race: bool) -> None:
-    compiled = opinfo.compile(model(4), race=race)
-    assert ("of onnxruntime alone" in compiled.kept) == race
-    assert compiled.verify(model(4)).same
-
-
-@pytest.mark.parametrize("more", [
-    {"backends": ["onnxruntime"]}, {"priority": {"tvm": 3}}, {"force": {"relax.matmul": "blas"}},
-])  # fmt: skip
-def test_what_the_user_chose_is_not_raced(more: dict[str, Any]) -> None:
-    assert opinfo.compile(model(4), **more).kept == ""
-
-
-@pytest.mark.parametrize("race", [True, False])
-def test_symbolic_models_are_raced_at_several_sizes(race: bool) -> None:
-    compiled = opinfo.compile(model(tvm.tirx.Var("n", "int64")), race=race)
-    assert (" with n=1 and n=64; " in compiled.kept) == race
-    assert ("of onnxruntime alone" in compiled.kept) == race
-    for n in (1, 3, 64):
-        x = np.random.default_rng(n).standard_normal((n, 8)).astype("float32")
-        np.testing.assert_allclose(compiled.run(x), expected(x), rtol=1e-5, atol=1e-5)
-
-
 def test_a_build_that_fails_when_called_has_no_time(tmp_path: Path) -> None:
     compiled = opinfo.compile(model(4), [])
     values = [tvm.runtime.tensor(np.ones((4, 8), "float32"))]
@@ -306,22 +114,6 @@ def test_a_build_that_fails_when_called_has_no_time(tmp_path: Path) -> None:
 def test_a_slower_build_says_what_sets_threads() -> None:
     assert "OMP_NUM_THREADS" in str(Verified(0.0, 2.0, 1.0, 9))
     assert "OMP_NUM_THREADS" not in str(Verified(0.0, 1.0, 2.0, 9))
-
-
-def test_shapes_that_came_in_are_tuned_from_a_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    compiled = opinfo.compile(model(tvm.tirx.Var("n", "int64")), shapes="record")
-    with opinfo.Session(compiled) as session:
-        session(np.ones((3, 8), "float32"))
-        session.recording().save(tmp_path / "shapes.json")
-    asked: list[Any] = []
-    monkeypatch.setattr("opinfo.front.tuning.search", lambda *given, **_: asked.append(given))
-    for subject in (tmp_path / "shapes.json", Recording.load(tmp_path / "shapes.json")):
-        opinfo.tune(subject, tmp_path / "tuned", top=1)
-        (task,), database, measure = asked.pop()
-        assert (dict(task.shape.values), task.calls) == ({"n": 3}, 1)
-        assert database == tmp_path / "tuned" and cpu() in measure.target
 
 
 def test_it_is_compiled_for_this_cpu_unless_a_target_is_named() -> None:
@@ -395,14 +187,6 @@ def test_export_names_the_folder_that_is_not_there(tmp_path: Path) -> None:
         opinfo.compile(model(4), []).export(tmp_path)
 
 
-def test_a_session_serves_what_is_compiled_for_shapes() -> None:
-    compiled = opinfo.compile(model(tvm.tirx.Var("n", "int64")), shapes="jit")
-    session = opinfo.Session(compiled)
-    x = np.ones((3, 8), "float32")
-    np.testing.assert_allclose(session(x).numpy(), expected(x), rtol=1e-5, atol=1e-5)
-    session.close()
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
@@ -434,23 +218,6 @@ def test_the_front_door_has_the_verbs() -> None:
     assert verbs | {"Session", "Compiled"} <= set(dir(opinfo))
     assert all(getattr(opinfo, verb).__doc__ for verb in verbs)
     assert callable(opinfo.compile) and opinfo.Session is opinfo.jit.Session
-
-
-def test_a_backend_that_is_not_available_is_in_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("opinfo.byoc.backends.onnxruntime.locate.library", lambda: None)
-    with pytest.warns(UserWarning, match="onnxruntime is not available"):
-        compiled = opinfo.compile(model(4), ["onnxruntime"])
-    assert "onnxruntime is not available: libonnxruntime is not installed" in str(compiled)
-
-
-def test_defaults_of_library_that_are_not_installed_do_not_warn(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("opinfo.jit.compile.library_calls.unusable", lambda b: "not installed")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
-        done = opinfo.compile(model(tvm.tirx.Var("n", "int64")), shapes="library").dispatched
-    assert done is not None and not done.failed and not done.taken
 
 
 def test_a_library_that_is_not_there_and_one_name_are_one_line(tmp_path: Path) -> None:

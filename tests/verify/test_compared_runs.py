@@ -15,7 +15,7 @@ from opinfo.verify.compared_runs import SLOWER, counted, milliseconds, nowhere_s
 from opinfo.verify.trial_runs import TrialRun
 
 from ..byoc.calibration.calibrated import BLUE
-from .test_front import model
+from ..front.test_front import model
 
 ONES, TWOS = (np.ones((2, 2), "float32"),), (np.full((2, 2), 2, "float32"),)
 
