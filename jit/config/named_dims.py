@@ -57,6 +57,14 @@ def dimension_names(mod: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_places(mod).values()))
 
 
+def first_places(mod: Any) -> dict[str, str]:
+    """Return where each symbolic dimension first stands alone, such as ``{"s27": "x:0"}``.
+
+    An importer may have made up the names, as for programs of torch.
+    """
+    return {name: place for place, name in reversed(_places(mod).items()) if place != name}
+
+
 def _places(mod: Any) -> dict[str, str]:
     """Map names, and places ``argument:axis`` where a variable stands alone, to names."""
     places: dict[str, str] = {}

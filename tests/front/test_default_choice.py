@@ -93,7 +93,7 @@ def test_what_the_user_chose_is_not_raced(more: dict[str, Any]) -> None:
 @pytest.mark.parametrize("race", [True, False])
 def test_symbolic_models_are_raced_at_several_sizes(race: bool) -> None:
     compiled = opinfo.compile(model(tvm.tirx.Var("n", "int64")), race=race)
-    assert (" with n=1 and n=64; " in compiled.kept) == race
+    assert (" with n=1 and n=64 (n is x:0); " in compiled.kept) == race
     assert ("of onnxruntime alone" in compiled.kept) == race
     for n in (1, 3, 64):
         x = np.random.default_rng(n).standard_normal((n, 8)).astype("float32")

@@ -73,7 +73,7 @@ def test_a_build_that_is_slower_in_a_call_is_not_kept(
     monkeypatch.setattr(module, "_different", dict)
     won = fastest(builds, mod, {"of red alone": run(9.0, 9.0)})
     assert won.library == builds[kept].library
-    assert " with n=1 and n=64; " in won.kept
+    assert " with n=1 and n=64 (n is x:0); " in won.kept
 
 
 def test_the_fastest_is_compared_with_the_first_one() -> None:

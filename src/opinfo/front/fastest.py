@@ -19,6 +19,7 @@ from ..analysis.support.progress import stage
 from ..analysis.support.warn import warn
 from ..byoc.building.build_library import on_gpu
 from ..jit.arguments.signature import Signature
+from ..jit.config.named_dims import first_places
 from ..verify.compared_runs import counted, milliseconds, nowhere_slower, spelled
 from ..verify.free_memory import fit
 from ..verify.timing_process import CPU, GPU
@@ -169,9 +170,12 @@ def _best(names: Sequence[str], runs: Mapping[str, TrialRun]) -> str:
 
 
 def _calls(model: Any) -> str:
-    """Format the calls whose times are listed."""
+    """Format the calls whose times are listed, and which dimensions their sizes are."""
     subject = model if isinstance(model, Subject) else Subject(model)
-    return f" with {' and '.join(map(str, sized_calls(subject)))}"
+    calls, places = sized_calls(subject), first_places(subject.mod)
+    names = dict.fromkeys(name for call in calls for name in call.sizes if name in places)
+    where = ", ".join(f"{name} is {places[name]}" for name in names)
+    return f" with {' and '.join(map(str, calls))}{f' ({where})' if where else ''}"
 
 
 def callable_at_trial_sizes(signatures: Mapping[str, Signature]) -> bool:
