@@ -232,7 +232,7 @@ def test_a_guard_that_is_not_read_is_named(line: str) -> None:
     with pytest.raises(FrontendError, match=r"the model's guard .* cannot be checked for x: 8, 4"):
         from_program(program, shapes={"x": (8, 4)}, guards=[line])
     (note,) = without_notes(from_program(program, guards=[line]))[1]
-    assert line[:60] in note and "is not checked" in note
+    assert line in note and "is not checked" in note
 
 
 def test_a_guard_on_other_sizes_than_the_requested_does_not_refuse() -> None:

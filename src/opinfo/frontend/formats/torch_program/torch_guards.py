@@ -19,8 +19,8 @@ from .torch_sources import SourceError, input_sources, parse
 
 #: Nodes that stop a program unless their first operand is true.
 _ASSERTIONS = ("_assert_scalar.default", "_check")
-#: The characters of a guard in a message.
-_SHOWN = 120
+#: The most characters of a guard in a message: whole, but a file may have any number.
+_SHOWN = 1000
 
 
 @dataclass(frozen=True)
