@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from benchmarks.common.pages import add_page_option, table
 from benchmarks.common.resources import cpu_seconds
-from benchmarks.layout.layout_growth import lowered
+from benchmarks.layout.growing_nets import lowered
 from opinfo.byoc import dispatch
 from tests.byoc.dispatching.joint_brute import backends, classes, objectives
 from tests.layout.random_graphs import case

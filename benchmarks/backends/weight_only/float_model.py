@@ -13,16 +13,14 @@ import numpy as np
 from benchmarks.backends.weight_only.decode import (
     LLAMA,
     Net,
-    OnnxOps,
-    RelaxOps,
     Sizes,
-    TorchOps,
     onnx_step,
     relax_step,
     torch_step,
 )
 from benchmarks.backends.weight_only.nbits_peers import Array
 from benchmarks.backends.weight_only.read_bytes import loops
+from benchmarks.backends.weight_only.step_operators import OnnxOps, RelaxOps, TorchOps
 from benchmarks.common.resources import Call
 
 LAYERS, TOKENS = 4, 8000

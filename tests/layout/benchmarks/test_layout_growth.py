@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.layout.layout_growth import KINDS, NETS, lowered, merged, planned
+from benchmarks.layout.growing_nets import KINDS, NETS, lowered
+from benchmarks.layout.layout_growth import merged, planned
 from benchmarks.layout.layout_growth_page import growth, page
 
 
