@@ -33,7 +33,8 @@ import tvm
 from benchmarks.common.pages import add_page_option
 from opinfo.byoc.compile import compile_module
 
-from .injections import Case, cases
+from .injected_case import Case
+from .injections import cases
 from .victim import OTHERS, VICTIM, Array, inputs, module, unmodified
 
 SECONDS = 300.0
