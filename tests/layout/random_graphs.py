@@ -12,7 +12,8 @@ import tvm
 from tvm import relax, tirx
 from tvm.script import tirx as T
 
-from .random_ops import MAKERS, dtype, floating, literal, rank, shape, size
+from .random_ops import MAKERS
+from .random_ops.tensors import dtype, floating, literal, rank, shape, size
 
 Array = np.ndarray[Any, Any]
 SYMBOLIC = 2  # what a symbolic batch is run with
