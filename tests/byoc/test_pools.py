@@ -10,7 +10,7 @@ import pytest
 
 from opinfo.byoc.backends.common.region_source import LOOPS, THREADS
 from opinfo.byoc.backends.onnx_models.kept_runtime import _text
-from opinfo.byoc.backends.weight_only.kernel_source import GOMP
+from opinfo.byoc.backends.weight_only.packed_kernels import GOMP
 from opinfo.byoc.codegen.compilers.toolchain import CompilerError, program
 
 #: A loop of the team, then work that sleeps: its code, and the CPU time meanwhile in ms.

@@ -9,7 +9,7 @@ from ...backend.backend import Code
 from ...backend.region import Call, Region, Tensor
 from ..common.epilogue import statements
 from ..common.region_source import Constants, ints, row, tensors
-from .kernel_source import (
+from .packed_kernels import (
     BITS,
     EXACT,
     FINISH,
