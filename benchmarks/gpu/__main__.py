@@ -26,6 +26,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.common.step_parser import step_parser
+
 from .architectures import MODES, NETS
 from .compiling.compile_time import compile_times
 from .page import write
@@ -84,13 +86,9 @@ def _started(step: str, folder: Path, job: Sequence[str]) -> subprocess.Popen[by
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__,
-                                     formatter_class=argparse.RawTextHelpFormatter)  # fmt: skip
-    parser.add_argument("step", choices=("build", "time", "page", "compile_time"))
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="first letters of names")
+    parser = step_parser("benchmarks.gpu", __doc__, ("build", "time", "page", "compile_time"),
+                         "first letters of names")  # fmt: skip
     parser.add_argument("--dtype", choices=DTYPES, nargs="+", default=["float16"])
-    parser.add_argument("--jobs", type=int, default=8)
     parser.add_argument("--default", action="store_true", help="also TVM's default build")
     parser.add_argument("--page", action="store_true", help="of compile_time: write its page")
     parser.add_argument("--mode", nargs="*", default=["max-autotune"],

@@ -10,12 +10,12 @@ over a cache. `python -m benchmarks.gpu.language.products` times the products of
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+
+from benchmarks.common.step_parser import step_parser
 
 from .builds import FORMATS, STEPS, WAYS
 from .language_page import write
@@ -36,12 +36,8 @@ def run(module: str, *words: str) -> int:
 
 def main() -> None:
     """Run one step."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.language", description=__doc__,
-                                     formatter_class=argparse.RawTextHelpFormatter)  # fmt: skip
-    parser.add_argument("step", choices=("build", "time", "page"))
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--only", nargs="+", metavar="CASE", help="first letters of cases")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser = step_parser("benchmarks.gpu.language", __doc__, ("build", "time", "page"),
+                         "first letters of cases", os.cpu_count() or 1)  # fmt: skip
     parser.add_argument("--sizes", metavar="JSON", help="other sizes of the model")
     options = parser.parse_args()
     if options.step == "page":

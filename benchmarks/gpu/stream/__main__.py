@@ -23,6 +23,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.common.step_parser import step_parser
+
 from .stream_requests import STREAMS, halves, network, shaped
 
 #: Seconds after which a build is ended.
@@ -106,12 +108,8 @@ def _builds(folder: Path, names: Sequence[str], jobs: int) -> bool:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.stream", description=__doc__,
-                                     formatter_class=argparse.RawTextHelpFormatter)  # fmt: skip
-    parser.add_argument("step", choices=("build", "time", "page", "one"))
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="bert, vit")
-    parser.add_argument("--jobs", type=int, default=8)
+    parser = step_parser("benchmarks.gpu.stream", __doc__, ("build", "time", "page", "one"),
+                         "bert, vit")  # fmt: skip
     parser.add_argument("--alone", action="store_true", help="without torch.compile")
     return parser.parse_args()
 
