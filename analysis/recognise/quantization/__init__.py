@@ -1,1 +1,1 @@
-"""Quantisation and dequantisation: by tensor, by axis, by group."""
+"""Conversions to integers with scales, and back: by tensor, by axis, by group."""
