@@ -29,7 +29,7 @@ OWN = """#define OPINFO_LINKAGE [[maybe_unused]] static
 #: What is compiled once: the functions that models call, the frontend, and the plans.
 PLANS = ("attention_plans.h", "frontend_loader.h", "attention_plans.cpp")
 #: The C++ of regions with attention, in its order.
-REGION = ("sdpa.hpp", "fused_attention.hpp", "attention.hpp")
+REGION = ("sdpa.hpp", "attention_plan.hpp", "fused_attention.hpp", "attention.hpp")
 #: Headers that say which versions are installed.
 VERSIONS = ("cudnn_frontend.h", "cudnn_frontend_version.h", "cudnn_version.h", "nvrtc.h")
 

@@ -1,5 +1,5 @@
 // Attention by a kernel of cuDNN or by our own, whichever is faster. It follows sdpa.hpp and
-// attention_plans.h.
+// attention_plan.hpp.
 #include <array>
 #include <optional>
 
@@ -26,7 +26,7 @@ class FusedAttention : public Kernel {
     }
     if (c.waits && limits(s, a, c.data != nullptr)) return;
     if (c.waits || s.kernel < 0)
-      plan_ = shared(device_, name_, a);
+      plan_ = AttentionPlan::shared(device_, name_, a);
     else
       choose(c, s, a);
   }
@@ -40,14 +40,9 @@ class FusedAttention : public Kernel {
   }
 
  private:
-  static constexpr int kAligned = 16, kReason = 512;
+  static constexpr int kAligned = 16, kReason = AttentionPlan::kReason;
   static constexpr int64_t kFewest = 128, kMembers = 32, kPositions = 512;
 
-  struct Planned {
-    mutable std::mutex mutex;
-    mutable std::shared_ptr<void> plan;
-    mutable int64_t bytes = 0;
-  };
   using Called = std::array<void*, kCalled>;
 
   Called addresses(void* const* data) const {
@@ -59,7 +54,7 @@ class FusedAttention : public Kernel {
   }
 
   // Whether cuDNN's kernel was launched; otherwise the reason is in `why`.
-  bool run(const Planned& plan, const Called& at, void* room, cudaStream_t stream,
+  bool run(const AttentionPlan& plan, const Called& at, void* room, cudaStream_t stream,
            char (&why)[kReason]) const {
     cudnnHandle_t h = handle_on(device_);
     check(cudnnSetStream(h, stream), "cudnnSetStream");
@@ -81,7 +76,7 @@ class FusedAttention : public Kernel {
     if (std::find(std::begin(HalvesAttention::kSplits), end, known.form) != end)
       splits_ = known.form;
     if ((known.form < 0 || splits_ > 0) && c.data != nullptr && !loaded(s)) splits_ = 0;
-    if (splits_ == 0) plan_ = shared(device_, name_, a);
+    if (splits_ == 0) plan_ = AttentionPlan::shared(device_, name_, a);
     if (known.form >= 0 || !own_ || Capture(stream_of(device_)).id() != 0 || !Patience::is_left())
       return;
     splits_ = fastest(key, *plan_, *own_, addresses(c.data), false);
@@ -99,7 +94,7 @@ class FusedAttention : public Kernel {
   }
 
   // The splits of our own kernel if it is faster, else 0.
-  int fastest(const std::string& key, const Planned& plan, const HalvesAttention& own,
+  int fastest(const std::string& key, const AttentionPlan& plan, const HalvesAttention& own,
               const Called& at, bool ragged) const {
     constexpr int kRounds = 5, kCalls = 20;
     constexpr size_t kOwn = std::size(HalvesAttention::kSplits), kCleared = 32;
@@ -137,7 +132,7 @@ class FusedAttention : public Kernel {
 
   // As above for requests that share a plan, before they come: for as many members, and three quarters of
   // the positions that it has at most, as requests have half of them or more.
-  int fastest_for(const Sdpa& s, const OpinfoAttention& most, const Planned& plan) const {
+  int fastest_for(const Sdpa& s, const OpinfoAttention& most, const AttentionPlan& plan) const {
     const auto& sizes = most.tensors[kResult].extents;
     const int64_t heads = sizes[0] * sizes[1], positions = sizes[2];
     if (s.kernel < 0 || !HalvesAttention::is_tried(heads, positions, positions)) return 0;
@@ -154,7 +149,7 @@ class FusedAttention : public Kernel {
   }
 
   int time_for(const std::string& key, const Sdpa& s, const OpinfoAttention& most,
-               const Planned& plan) const {
+               const AttentionPlan& plan) const {
     const int64_t members = most.tensors[kResult].extents[0];
     Sdpa whole = s;
     Heads* views[] = {&whole.q, &whole.k, &whole.v, &whole.o};
@@ -173,7 +168,7 @@ class FusedAttention : public Kernel {
       usual.tensors[t].extents[2] = std::max<int64_t>(1, most.tensors[t].extents[2] * 3 / 4);
       views[t]->extents[2] = usual.tensors[t].extents[2];
     }
-    const Places places(usual, members);
+    const AttentionPlaces places(usual, members);
     for (int k = kTensors; k < kCalled; ++k) at[k] = places.of(k - kTensors);
     const HalvesAttention own(device_, s.kernel, s.q.extents[3], members, own_arguments(whole));
     return fastest(key, plan, own, at, true);
@@ -190,31 +185,6 @@ class FusedAttention : public Kernel {
     }
     return out.str();
   }
-
-  // Where the members of a batch lie, in the device's memory: see kLengths and kOffsets. Rows are
-  // for as many members as a plan has at most, and the end.
-  class Places {
-   public:
-    Places(const OpinfoAttention& a, int64_t most) : row_(most + 1) {
-      const OpinfoHeads& o = a.tensors[kResult];
-      std::vector<int32_t> all;
-      for (int64_t n = 0; n < row_; ++n)
-        all.push_back(n < o.extents[0] ? static_cast<int32_t>(o.extents[2]) : 0);
-      for (int k = kQueries; k <= kResult; ++k)
-        for (int64_t n = 0; n < row_; ++n)
-          all.push_back(static_cast<int32_t>(std::min(n, o.extents[0]) * a.tensors[k].steps[0]));
-      const size_t bytes = all.size() * sizeof(int32_t);
-      check(cudaMalloc(&data_, bytes), "places of attention");
-      check(cudaMemcpy(data_, all.data(), bytes, cudaMemcpyDefault), "places of attention");
-    }
-    Places(const Places&) = delete;
-    // Not freed: a graph may have its address.
-    void* of(int k) const { return static_cast<int32_t*>(data_) + k * row_; }
-
-   private:
-    int64_t row_;
-    void* data_ = nullptr;
-  };
 
   static int64_t up(int64_t n, int64_t least) {
     while (least < n) least *= 2;
@@ -237,13 +207,13 @@ class FusedAttention : public Kernel {
         return false;
     const int64_t members = up(q.extents[0], 1), positions = up(q.extents[2], kFewest);
     try {
-      const OpinfoAttention most = limit(a, members, positions);
-      plan_ = shared(device_, name_, most);
+      const OpinfoAttention most = AttentionPlan::limit(a, members, positions);
+      plan_ = AttentionPlan::shared(device_, name_, most);
       if (times) splits_ = fastest_for(s, most, *plan_);
       for (int64_t n = 1; n <= kMembers; n *= 2)
         for (int64_t m = kFewest; m <= kPositions; m *= 2) {
-          const OpinfoAttention other = limit(a, n, m);
-          const std::shared_ptr<const Planned> plan = shared(device_, name_, other);
+          const OpinfoAttention other = AttentionPlan::limit(a, n, m);
+          const auto plan = AttentionPlan::shared(device_, name_, other);
           if (times) fastest_for(s, other, *plan);
         }
     } catch (const opinfo::Error& e) {
@@ -257,29 +227,11 @@ class FusedAttention : public Kernel {
       plan_ = nullptr;
       return true;
     }
-    static auto& all = *new opinfo_regions::Kernels<std::vector<char>, Places>;
+    static auto& all = *new opinfo_regions::Kernels<std::vector<char>, AttentionPlaces>;
     const Capture capture(stream_of(device_));  // memory is allocated
-    places_ = all.find(key_of(device_, a), [&] { return std::make_shared<Places>(a, members); });
+    places_ = all.find(AttentionPlan::key_of(device_, a),
+                       [&] { return std::make_shared<AttentionPlaces>(a, members); });
     return true;
-  }
-
-  static OpinfoAttention limit(const OpinfoAttention& a, int64_t members, int64_t positions) {
-    OpinfoAttention most = a;
-    most.ragged = 1;
-    for (int t = kQueries; t <= kResult; ++t) {
-      OpinfoHeads& heads = most.tensors[t];
-      heads.extents[0] = members;
-      heads.extents[2] = positions;
-      heads.steps[0] = positions * heads.steps[2];
-    }
-    return most;
-  }
-
-  static std::vector<char> key_of(int device, const OpinfoAttention& a) {
-    std::vector<char> key(sizeof(a) + sizeof(device));
-    std::memcpy(key.data(), &a, sizeof(a));
-    std::memcpy(key.data() + sizeof(a), &device, sizeof(device));
-    return key;
   }
 
   // The tensors of a call have all elements of the view: extents known at run time may not fit.
@@ -291,35 +243,11 @@ class FusedAttention : public Kernel {
       OPINFO_THROW(ValueError) << c.name << ": the extents of the operands do not fit each other";
   }
 
-  // One plan for all regions with the same attention; the least recently used go first.
-  static std::shared_ptr<const Planned> shared(int device, const char* name,
-                                               const OpinfoAttention& a) {
-    static auto& all = *new opinfo_regions::Kernels<std::vector<char>, Planned>;  // see Ways
-    const auto out = all.find(key_of(device, a), [] { return std::make_shared<Planned>(); });
-    std::lock_guard<std::mutex> alone(out->mutex);
-    if (out->plan != nullptr) return out;
-    cudnnHandle_t h = handle_on(device);
-    check(cudnnSetStream(h, stream_of(device)), "cudnnSetStream");
-    char why[kReason] = "";
-    out->plan.reset(OPINFO_PLANS(make)(h, &a, &out->bytes, why, sizeof(why)), OPINFO_PLANS(drop));
-    if (out->plan == nullptr) OPINFO_THROW(RuntimeError) << name << ": " << why << told(a);
-    return out;
-  }
-
-  static std::string told(const OpinfoAttention& a) {
-    const auto& q = a.tensors[kQueries].extents;
-    const auto& k = a.tensors[kKeys].extents;
-    std::ostringstream out;
-    out << ": attention of " << q[0] << " x " << q[1] << " heads, " << q[2] << " queries, " << k[2]
-        << " keys, " << q[3] << " elements";
-    return out.str();
-  }
-
   std::array<Heads, kTensors> tensors_;
   const char* name_;
   int device_;
-  std::shared_ptr<const Planned> plan_;  // null where our own kernel is taken
-  std::shared_ptr<const Places> places_;
+  std::shared_ptr<const AttentionPlan> plan_;  // null where our own kernel is taken
+  std::shared_ptr<const AttentionPlaces> places_;
   std::optional<HalvesAttention> own_;
   int splits_ = 0;
 };
