@@ -20,7 +20,8 @@ from tvm import relax
 from ...analysis.lifting.tir.node import NodeDict
 from ...analysis.support.tvm_compat import GenericConst, array_of
 from .mutation.bindings import variables_read
-from .mutation.mutate import named, with_attrs
+from .mutation.dataflow_blocks import with_dataflow_blocks
+from .mutation.mutate import named
 
 #: Products are merged if the weights have this many times as many rows and columns as all of them
 #: have rows together: copies of rows are small beside the weights then.
@@ -31,20 +32,7 @@ SAMPLES = 256
 
 def merge_products(mod: Any) -> Any:
     """The module with products merged in its dataflow blocks; the input is not changed."""
-    builder = relax.BlockBuilder(mod)
-    for gvar, func in mod.functions_items():
-        if isinstance(func, relax.Function) and isinstance(func.body, relax.SeqExpr):
-            builder.update_func(gvar, _function(builder, func))
-    return with_attrs(builder.get(), mod)
-
-
-def _function(builder: Any, func: Any) -> Any:
-    blocks = [_Block(builder, b).merged() if isinstance(b, relax.DataflowBlock) else b
-              for b in func.body.blocks]  # fmt: skip
-    if all(new.same_as(old) for new, old in zip(blocks, func.body.blocks, strict=True)):
-        return func
-    body = relax.SeqExpr(blocks, func.body.body)
-    return relax.Function(func.params, body, func.ret_ty, func.is_pure, func.attrs, func.span)
+    return with_dataflow_blocks(mod, lambda builder, block: _Block(builder, block).merged())
 
 
 @dataclass(frozen=True)

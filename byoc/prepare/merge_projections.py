@@ -21,22 +21,16 @@ from tvm import relax
 from ...analysis.lifting.tir.node import NodeDict
 from ...analysis.support.tvm_compat import GenericConst, array_of
 from .mutation.bindings import variables_read
-from .mutation.mutate import named, with_attrs
+from .mutation.dataflow_blocks import with_dataflow_blocks
+from .mutation.mutate import named
 
 _VIEWS = ("relax.reshape", "relax.permute_dims")
 
 
 def merge_projections(mod: Any) -> Any:
     """The module with products merged in its dataflow blocks; the input is not changed."""
-    builder = relax.BlockBuilder(mod)
-    for gvar, func in mod.functions_items():
-        if isinstance(func, relax.Function) and isinstance(func.body, relax.SeqExpr):
-            blocks = [_Block(builder, b).merged() if isinstance(b, relax.DataflowBlock) else b
-                      for b in func.body.blocks]  # fmt: skip
-            body = relax.SeqExpr(blocks, func.body.body)
-            builder.update_func(gvar, relax.Function(func.params, body, func.ret_ty, func.is_pure,
-                                                     func.attrs, func.span))  # fmt: skip
-    return relax.transform.DeadCodeElimination()(with_attrs(builder.get(), mod))
+    merged = with_dataflow_blocks(mod, lambda builder, block: _Block(builder, block).merged())
+    return relax.transform.DeadCodeElimination()(merged)
 
 
 @dataclass(frozen=True)
