@@ -35,7 +35,7 @@ from .answer.kind import fusion_kind
 from .certify.structural_equality import bare
 from .chain import Chain, Chains, Step, StepResult, Value
 from .lifting.lift import lift
-from .lifting.tir.from_tir import Unliftable
+from .lifting.tir.unliftable import Unliftable
 from .proposal.proposal import Constant
 from .results.op_info import LayoutNormalised, PatternKind, Refusal
 from .results.plain_values import to_plain

@@ -18,7 +18,7 @@ from ..lifting.effects.tensor_expression import TensorExpression
 from ..lifting.externs import calls_extern
 from ..lifting.lift import lift
 from ..lifting.outputs import WritesInPlace
-from ..lifting.tir.from_tir import Unliftable
+from ..lifting.tir.unliftable import Unliftable
 from ..real import TooLarge, real
 from ..results.op_info import Answer, LayoutNormalised, OpInfo, Refusal
 from ..terms.term.work import Exhausted, budget

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..lifting.size_scope import SizeScope
-from ..lifting.tir.from_tir import ExpressionReader, Unliftable
+from ..lifting.tir.from_tir import ExpressionReader
 from ..lifting.tir.node import NodeDict, items
+from ..lifting.tir.unliftable import Unliftable
 from ..terms.term import Int, Term, Var, as_int
 
 

@@ -21,8 +21,9 @@ import tvm
 from tvm import tirx
 
 from ..lifting.size_scope import SizeScope
-from ..lifting.tir.from_tir import ExpressionReader, Unliftable
+from ..lifting.tir.from_tir import ExpressionReader
 from ..lifting.tir.node import NodeDict, items
+from ..lifting.tir.unliftable import Unliftable
 from ..support.tvm_compat import TensorLoad, is_predicated, source_of
 from ..terms.term import ONE, ZERO, Int, Var, as_int, variable
 from .block_terms import BlockEnv, Opaque, SizeTerms, by_data, index_term, size_term

@@ -16,7 +16,7 @@ from tvm import tirx
 
 from ..lifting.effects.tensor_expression import TensorExpression
 from ..lifting.lift import lift
-from ..lifting.tir.from_tir import Unliftable
+from ..lifting.tir.unliftable import Unliftable
 from ..proofs.equal import prove_equal
 from ..proofs.pairing import Different
 from ..proofs.proof import Proof

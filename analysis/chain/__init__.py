@@ -15,7 +15,7 @@ from ..answer.recover import recover_whole
 from ..certify.assumptions import CANCELS, simplifier_assumptions
 from ..index_map.maps.to_terms import Unsupported
 from ..lifting.lift import lift
-from ..lifting.tir.from_tir import Unliftable
+from ..lifting.tir.unliftable import Unliftable
 from ..proposal.answer_values import variables
 from ..results.op_info import Answer, OpInfo, Refusal, operator, with_certificate
 from ..results.over_variables import over_variables

@@ -19,7 +19,7 @@ from ..lifting.lift import Executor
 from ..lifting.outputs import divides_by_size
 from ..lifting.tir.annotations import check_annotations
 from ..lifting.tir.facts import simplify_coordinates
-from ..lifting.tir.from_tir import Unliftable
+from ..lifting.tir.unliftable import Unliftable
 from ..terms.term import TRUE, Int, TensorVar, Term, load
 from ..terms.traversal import map_loads, tensors
 from .confined import only_stores

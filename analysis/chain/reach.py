@@ -14,8 +14,8 @@ from tvm import tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from ..lifting.parameters import Parameters
-from ..lifting.tir.from_tir import Unliftable
 from ..lifting.tir.node import NodeDict, items
+from ..lifting.tir.unliftable import Unliftable
 from ..support.tvm_compat import SBlock, TensorLoad, source_of
 from ..terms.term import TensorVar
 

@@ -20,8 +20,8 @@ from ..terms.traversal import tensors
 from .effects.effects import Write
 from .effects.extern_call import ExternCall, Operand, extern_call
 from .state import ExecutionState
-from .tir.from_tir import Unliftable
 from .tir.node import items
+from .tir.unliftable import Unliftable
 
 #: Calls whose first argument is the name of a function outside TIR.
 CALLS = frozenset(

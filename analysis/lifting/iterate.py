@@ -18,7 +18,7 @@ from .parallel import races
 from .parallel.concurrent import Iterations
 from .parallel.threads import thread_tag
 from .tir.annotations import check_annotations
-from .tir.from_tir import Unliftable
+from .tir.unliftable import Unliftable
 
 #: Kinds of loops whose iterations run concurrently: parallel and vectorized.
 _AT_ONCE = (1, 2)

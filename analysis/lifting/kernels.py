@@ -14,7 +14,7 @@ from .loops.scatter_loops import close_scatter
 from .parallel.threads import KernelLaunch, bound_threads, combine_threads
 from .positive_extents import positive_with
 from .state import ExecutionState
-from .tir.from_tir import Unliftable
+from .tir.unliftable import Unliftable
 
 #: CUDA does not launch a kernel without blocks.
 LAUNCHED = "each kernel is launched with at least one thread block"

@@ -28,8 +28,9 @@ from .loops.repeat import close_while
 from .loops.scatter_loops import by_data
 from .outputs import check_outputs, output, updates
 from .tir.annotations import check_annotations, check_keys
-from .tir.from_tir import Unliftable, check_index
+from .tir.expression_checks import check_index
 from .tir.node import items, script
+from .tir.unliftable import Unliftable
 
 
 def lift(

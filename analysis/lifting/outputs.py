@@ -14,7 +14,7 @@ from .effects.tensor_expression import OutputDefinition
 from .loops.reduction import canonical
 from .state import ExecutionState
 from .tir.facts import simplify_coordinates
-from .tir.from_tir import Unliftable
+from .tir.unliftable import Unliftable
 
 
 class WritesInPlace(Unliftable):

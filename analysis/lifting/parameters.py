@@ -14,8 +14,8 @@ from .parallel.threads import KernelLaunch
 from .size_scope import SizeScope
 from .tir.annotations import check_layout
 from .tir.facts import simplify_index
-from .tir.from_tir import Unliftable
 from .tir.node import NodeDict, items, lanes_of
+from .tir.unliftable import Unliftable
 from .views import Index, View, contiguous, flat, injective, region, row_major, whole_view
 
 

@@ -7,8 +7,8 @@ from typing import Any
 from ..terms.term import Term
 from ..terms.traversal import tensors
 from .effects.effects import Effects
-from .tir.from_tir import Unliftable
 from .tir.node import NodeDict
+from .tir.unliftable import Unliftable
 
 
 class ScalarScope:

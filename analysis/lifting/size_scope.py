@@ -18,8 +18,9 @@ from .effects.tensor_expression import WrittenSum
 from .linear_extents import linear_form
 from .positive_extents import positive_with
 from .scalar_scope import ScalarScope
-from .tir.from_tir import ExpressionReader, Unliftable
+from .tir.from_tir import ExpressionReader
 from .tir.node import NodeDict, items, lanes_of
+from .tir.unliftable import Unliftable
 
 
 class SizeScope:

@@ -13,8 +13,8 @@ from ..terms.term import FALSE, ONE, TRUE, ZERO, Int, TensorVar, Term, Var, as_i
 from ..terms.traversal import free, tensors
 from .effects.effects import Effects, Write
 from .parameters import Parameters
-from .tir.from_tir import Unliftable
 from .tir.node import NodeDict
+from .tir.unliftable import Unliftable
 
 
 class ExecutionState(Parameters):

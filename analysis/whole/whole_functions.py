@@ -21,8 +21,8 @@ from ..certify.structural_equality import structurally_equal
 from ..lifting.effects.tensor_expression import OutputDefinition, TensorExpression
 from ..lifting.externs import name_of
 from ..lifting.lift import Executor
-from ..lifting.tir.from_tir import Unliftable
 from ..lifting.tir.node import NodeDict, items
+from ..lifting.tir.unliftable import Unliftable
 from ..paged.library_kernels import candidates
 from ..proposal.proposal import Proposal
 from ..results.op_info import ASSUMED, Certificate, OpInfo

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...analysis import Refusal, lift
 from ...analysis.lifting.effects.tensor_expression import TensorExpression
-from ...analysis.lifting.tir.from_tir import Unliftable
+from ...analysis.lifting.tir.unliftable import Unliftable
 from ...analysis.terms.condition_terms import ge0
 from ...analysis.terms.reduction_terms import SMALL
 from ...analysis.terms.term import Const, TensorVar, Term, Var, variable

@@ -16,8 +16,9 @@ from typing import Any
 from tvm.tirx.buffer import is_buffer_var
 
 from ...analysis.lifting.effects.tensor_expression import TensorExpression
-from ...analysis.lifting.tir.from_tir import ExpressionReader, Unliftable
+from ...analysis.lifting.tir.from_tir import ExpressionReader
 from ...analysis.lifting.tir.node import NodeDict, items
+from ...analysis.lifting.tir.unliftable import Unliftable
 from ...analysis.proofs.prove import prove
 from ...analysis.terms.condition_terms import conj, ge0, parts
 from ...analysis.terms.term import (

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from ...analysis.chain.define import define
 from ...analysis.chain.tensor_program import TensorDefinition, coordinates_of
-from ...analysis.lifting.tir.from_tir import Unliftable
+from ...analysis.lifting.tir.unliftable import Unliftable
 from ...analysis.terms.evaluate import Unevaluable, evaluate, numpy_dtype
 from ...analysis.terms.scalar import is_literal
 from ...analysis.terms.term import CallTerm, Int, Load, TensorVar, Term, Var

@@ -17,7 +17,7 @@ from ...analysis.certify.certify import input_assumptions, proof_assumptions, re
 from ...analysis.lifting.effects.tensor_expression import TensorExpression
 from ...analysis.lifting.lift import lift
 from ...analysis.lifting.loops.reduction import canonical
-from ...analysis.lifting.tir.from_tir import Unliftable
+from ...analysis.lifting.tir.unliftable import Unliftable
 from ...analysis.proofs.equal import prove_equal
 from ...analysis.proofs.pairing import Different
 from ...analysis.proofs.proof import Proof

@@ -15,8 +15,9 @@ import tvm
 from tvm import tirx
 from tvm.tirx import IndexMap
 
-from ...lifting.tir.from_tir import ExpressionReader, Unliftable
+from ...lifting.tir.from_tir import ExpressionReader
 from ...lifting.tir.node import script
+from ...lifting.tir.unliftable import Unliftable
 from ...terms.term import TRUE, ZERO, Int, Term, Var, as_int, integer, variable
 from ...terms.traversal import free
 

@@ -28,7 +28,7 @@ from ...terms.term import (
     variable,
 )
 from ...terms.traversal import free, ints, map_loads, substitute, tensors
-from ..tir.from_tir import Unliftable
+from ..tir.unliftable import Unliftable
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,7 +29,7 @@ from ...terms.term import (
 )
 from ...terms.traversal import free, rebuild, substitute, subterms, tensors
 from ..effects.effects import Write
-from ..tir.from_tir import Unliftable
+from ..tir.unliftable import Unliftable
 
 
 class NoReduction(Unliftable):

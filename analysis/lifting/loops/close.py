@@ -31,7 +31,7 @@ from ...terms.term import (
 )
 from ...terms.traversal import free, ints, substitute, subterms, tensors
 from ..effects.effects import Effects, Write, coordinates, pinned_value, same_or_later
-from ..tir.from_tir import Unliftable
+from ..tir.unliftable import Unliftable
 from .accumulate import NoReduction, accumulate, runs
 from .fold import close_together
 from .scan import close_scan

@@ -35,7 +35,7 @@ from ...terms.term import (
 )
 from ...terms.traversal import free, replace, substitute, subterms
 from ..effects.effects import Write
-from ..tir.from_tir import Unliftable
+from ..tir.unliftable import Unliftable
 
 Terms = tuple[Term, ...]
 

@@ -14,7 +14,7 @@ from ...terms.condition_terms import conj
 from ...terms.term import FOREVER, Load, TensorVar, Term, fresh, load
 from ...terms.traversal import subterms, tensors
 from ..effects.effects import Effects, Write
-from ..tir.from_tir import Unliftable
+from ..tir.unliftable import Unliftable
 from .fold import atom, close_together
 
 

@@ -29,7 +29,7 @@ from ...terms.term import (
 )
 from ...terms.traversal import free, ints, replace, substitute, subterms, tensors
 from ..effects.effects import Effects, Write, coordinates
-from ..tir.from_tir import Unliftable
+from ..tir.unliftable import Unliftable
 from .accumulate import NoReduction, state_after_loop
 from .fold import make_fold
 

@@ -32,7 +32,7 @@ from ...terms.term import (
 )
 from ...terms.traversal import free, replace, tensors
 from ..effects.effects import Effects, Write
-from ..tir.from_tir import Unliftable
+from ..tir.unliftable import Unliftable
 from .fold import atom, make_fold
 from .scan import Carried
 

@@ -21,7 +21,7 @@ from ...terms.condition_terms import conj
 from ...terms.term import TensorVar, Term, Var
 from ...terms.traversal import substitute, tensors
 from ..effects.effects import Effects
-from ..tir.from_tir import Unliftable
+from ..tir.unliftable import Unliftable
 from .meeting import Index, SharedAccess, collision_facts, family, is_owned
 
 

@@ -22,7 +22,7 @@ from ...terms.term import (
 )
 from ...terms.traversal import free, ints, substitute, tensors
 from ..effects.effects import Write, coordinates
-from ..tir.from_tir import Unliftable
+from ..tir.unliftable import Unliftable
 
 Index = tuple[Int, ...]
 #: The position of a statement: which part of which sequence, or under which condition on which

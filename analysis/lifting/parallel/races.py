@@ -11,7 +11,7 @@ from ...terms.traversal import free, tensors
 from ..effects.effects import Effects, Write
 from ..loops.close import carried_by
 from ..loops.scatter_loops import scatters
-from ..tir.from_tir import Unliftable
+from ..tir.unliftable import Unliftable
 
 Shared = frozenset[TensorVar]
 

@@ -19,8 +19,8 @@ from ...terms.condition_terms import conj
 from ...terms.term import SIZES, ZERO, Int, TensorVar, Term, Var, as_int, load
 from ...terms.traversal import free, map_loads, substitute, tensors
 from ..effects.effects import Effects, Write, pinned_value
-from ..tir.from_tir import Unliftable
 from ..tir.node import items
+from ..tir.unliftable import Unliftable
 from .meeting import Index, Path, SharedAccess, is_owned
 
 DIVERGENT = -1

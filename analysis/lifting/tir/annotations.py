@@ -14,7 +14,7 @@ from typing import Any
 
 from tvm_ffi import _ffi_api
 
-from .from_tir import Unliftable
+from .unliftable import Unliftable
 
 #: Keys for unrolling, vectorising and splitting a loop.
 _PRAGMAS = frozenset(

@@ -31,17 +31,10 @@ from ...terms.term import (
     integer,
     mul,
 )
+from .expression_checks import check_arity, check_index, check_lanes
 from .node import Dtypes, items, lanes_of, script
 from .operations import arithmetic, bitwise, cast, compare, truncdiv, width
-
-
-class Unliftable(Exception):
-    """A PrimFunc, or a part of it, is not understood; the message has the reason and the place."""
-
-    def __init__(self, reason: str, where: str = "") -> None:
-        super().__init__(f"{reason} ({where})" if where else reason)
-        self.reason, self.where = reason, where
-
+from .unliftable import Unliftable
 
 Read = Callable[[Any, tuple[Int, ...]], Term]
 
@@ -141,13 +134,6 @@ def _load(reader: ExpressionReader, expr: Any) -> Term:
     if reader.lane is not None:
         check_index(indices)
     return reader.read(source_of(expr), index)
-
-
-def check_index(indices: Sequence[Any]) -> None:
-    """Check that only the last coordinate of an access is a vector."""
-    if any(lanes_of(str(i.ty.dtype)) != 1 for i in indices[:-1]):
-        where = ", ".join(map(script, indices))
-        raise Unliftable("only the last coordinate may be a vector", where[:80])
 
 
 def _lane(reader: ExpressionReader, expr: Any, inside: Sequence[Any]) -> Int:
@@ -252,7 +238,7 @@ def _call(reader: ExpressionReader, expr: Any) -> Term:
     if not isinstance(expr.op, tvm.ir.Op):
         raise Unliftable("a call of a function that is not an operator", script(expr)[:80])
     name = str(expr.op.name).split(".")[-1]
-    _check_arity(expr, name in _UNPACKED)
+    check_arity(expr, name in _UNPACKED)
     if name == "likely":
         return reader(expr.args[0])
     if name == "if_then_else":
@@ -264,26 +250,8 @@ def _call(reader: ExpressionReader, expr: Any) -> Term:
         raise Unliftable(f"unsupported call of {expr.op.name}", script(expr)[:80])
     args = tuple(_argument(reader, a) for a in items(expr.args))
     if reader.lane is not None:
-        _check_lanes(expr)
+        check_lanes(expr)
     return call(_RENAMED.get(name, name), args, reader.dtype_of(expr))
-
-
-def _check_arity(expr: Any, exact: bool) -> None:
-    """Check the number of operands, which TVM's builders check and its readers do not.
-
-    Not all operators register the right number: ``fmod`` registers 1.
-    """
-    count, expected = len(expr.args), int(expr.op.num_inputs)
-    if count < expected or (exact and count != expected):
-        raise Unliftable(f"a call of {expr.op.name} with {count} operands, expected {expected}")
-
-
-def _check_lanes(expr: Any) -> None:
-    """Check that a call with vectors applies to each lane separately."""
-    counts = [lanes_of(str(x.ty.dtype)) for x in (expr, *expr.args) if hasattr(x.ty, "dtype")]
-    each = expr.op.get_attr("TVectorizable")
-    if any(c != 1 for c in counts) and (not each or counts[0] != max(counts)):
-        raise Unliftable(f"unsupported call of {expr.op.name} on vectors", script(expr)[:80])
 
 
 def _argument(reader: ExpressionReader, expr: Any) -> Term:

@@ -20,7 +20,7 @@ from typing import Any
 from tvm import relax
 
 from ...lifting.lift import lift
-from ...lifting.tir.from_tir import Unliftable
+from ...lifting.tir.unliftable import Unliftable
 from ...proposal.call_op import NotBuilt, call_op
 from ...proposal.legalise import legalise
 from ...terms.term import Const, Int, Load, TensorVar, Term, axis, integer, load

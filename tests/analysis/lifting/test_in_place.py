@@ -15,7 +15,7 @@ from opinfo.analysis import Chain, OpInfo, lift, op_info, op_infos
 from opinfo.analysis.annotate import annotate
 from opinfo.analysis.answer.recover import analyse
 from opinfo.analysis.certify.distinct import DISTINCT
-from opinfo.analysis.lifting.tir.from_tir import Unliftable
+from opinfo.analysis.lifting.tir.unliftable import Unliftable
 from opinfo.analysis.support.constructors import constructor_of
 from opinfo.analysis.terms.evaluate import evaluate
 from opinfo.analysis.terms.term import Var

@@ -9,7 +9,7 @@ import pytest
 import tvm
 
 from opinfo.analysis import LayoutNormalised, OpInfo, Refusal, layout_normalised, lift, op_info
-from opinfo.analysis.lifting.tir.from_tir import Unliftable
+from opinfo.analysis.lifting.tir.unliftable import Unliftable
 from opinfo.analysis.terms.evaluate import evaluate
 from opinfo.analysis.terms.term import Int, Var
 

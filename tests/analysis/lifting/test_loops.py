@@ -7,7 +7,7 @@ import pytest
 from tvm.script import from_source
 
 from opinfo.analysis.lifting.lift import lift
-from opinfo.analysis.lifting.tir.from_tir import Unliftable
+from opinfo.analysis.lifting.tir.unliftable import Unliftable
 from opinfo.analysis.proofs.equal import prove_equal
 from opinfo.analysis.terms.evaluate import evaluate
 from opinfo.analysis.terms.term import Fold, TensorVar, Var, as_int, integer, load

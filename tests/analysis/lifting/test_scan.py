@@ -8,7 +8,7 @@ from tvm.script import from_source
 
 from opinfo.analysis import OpInfo, Refusal, op_info
 from opinfo.analysis.lifting.lift import lift
-from opinfo.analysis.lifting.tir.from_tir import Unliftable
+from opinfo.analysis.lifting.tir.unliftable import Unliftable
 from opinfo.analysis.terms.evaluate import evaluate
 from opinfo.analysis.terms.term import Var
 

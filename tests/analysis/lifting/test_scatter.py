@@ -11,7 +11,7 @@ from tvm import relax, tirx
 from tvm.script import from_source
 
 from opinfo.analysis import Chain, OpInfo, PartlyRead, Refusal, lift, op_info, op_infos
-from opinfo.analysis.lifting.tir.from_tir import Unliftable
+from opinfo.analysis.lifting.tir.unliftable import Unliftable
 from opinfo.analysis.proposal.legalise import legalise_module
 from opinfo.analysis.terms.evaluate import evaluate
 from opinfo.analysis.terms.term import Var

@@ -8,7 +8,7 @@ import pytest
 import tvm
 
 from opinfo.analysis import OpInfo, lift, op_info
-from opinfo.analysis.lifting.tir.from_tir import Unliftable
+from opinfo.analysis.lifting.tir.unliftable import Unliftable
 
 from ..answers.scheduled_ops import legal
 from ..answers.schedules import SCHEDULES, by_dlight, fresh

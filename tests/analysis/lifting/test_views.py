@@ -9,7 +9,7 @@ import pytest
 import tvm
 
 from opinfo.analysis import lift
-from opinfo.analysis.lifting.tir.from_tir import Unliftable
+from opinfo.analysis.lifting.tir.unliftable import Unliftable
 from opinfo.analysis.terms.evaluate import evaluate
 
 HEADER = "# from tvm.script import tirx as T\n@T.prim_func(s_tir=True)\n"

@@ -12,7 +12,7 @@ from tvm import relax
 from opinfo.analysis import OpInfo, Proposal, Refusal, op_info, recogniser, recogniser_scope
 from opinfo.analysis.answer.analyser import Analyser
 from opinfo.analysis.lifting.lift import lift
-from opinfo.analysis.lifting.tir.from_tir import Unliftable
+from opinfo.analysis.lifting.tir.unliftable import Unliftable
 from opinfo.analysis.proposal.legalise import legalise_module
 from opinfo.analysis.recognise import Matches
 from opinfo.byoc.prepare.raise_ops import raise_ops

@@ -19,7 +19,7 @@ from opinfo.analysis import (
     op_info,
     op_infos,
 )
-from opinfo.analysis.lifting.tir.from_tir import Unliftable
+from opinfo.analysis.lifting.tir.unliftable import Unliftable
 from opinfo.testing.rebuild import check_rebuilt
 
 _HEAD = """
