@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from .later_files import TIMM
+from .net_inputs import along, clicks, dense_graph, edges, fixed, latents, pair, text, words
 
 #: Module, sample inputs by name, dynamic dimensions by input and axis (None: all static).
 Built: TypeAlias = "tuple[Any, dict[str, Any], dict[str, dict[int, Any]] | None]"
@@ -161,76 +162,6 @@ def _paper(module: str, name: str, inputs: Callable[[Any], Any]) -> Callable[[],
     return build
 
 
-def _text(vocabulary: int, length: int = 64, longest: int = 256) -> Callable[[Any], Any]:
-    def inputs(torch: Any) -> Any:
-        tokens = torch.export.Dim("tokens", min=2, max=longest)
-        ids = torch.randint(0, vocabulary, (1, length))
-        return {"input_ids": ids}, {"input_ids": {1: tokens}}
-
-    return inputs
-
-
-def _pair(vocabulary: int, source: int = 64, target: int = 16) -> Callable[[Any], Any]:
-    def inputs(torch: Any) -> Any:
-        lengths = {"input_ids": source, "decoder_input_ids": target}
-        sample = {key: torch.randint(3, vocabulary, (1, count)) for key, count in lengths.items()}
-        names = {"input_ids": "source", "decoder_input_ids": "target"}
-        dims = {key: {1: torch.export.Dim(name, min=2, max=256)} for key, name in names.items()}
-        return sample, dims
-
-    return inputs
-
-
-def _static(**shapes: tuple[int, ...]) -> Callable[[Any], Any]:
-    return lambda torch: ({key: torch.randn(shape) for key, shape in shapes.items()}, None)
-
-
-def _along(
-    key: str, shape: tuple[int, ...], *axes: int, step: int = 1, least: int = 2, most: int = 65536
-) -> Callable[[Any], Any]:
-    """One input with dynamic axes, multiples of ``step``, at least ``least`` of them.
-
-    TVM allocates for the largest extent, ``most``.
-    """
-
-    def inputs(torch: Any) -> Any:
-        counts = {axis: torch.export.Dim(f"n{axis}", min=least, max=most // step) for axis in axes}
-        dims = counts if step == 1 else {axis: step * dim for axis, dim in counts.items()}
-        return {key: torch.randn(shape)}, {key: dims}
-
-    return inputs
-
-
-def _edges(torch: Any) -> Any:
-    dim = torch.export.Dim
-    edges = dim("edges", min=2, max=4096)
-    sample = {"nodes": torch.randn(30, 9), "source": torch.randint(0, 30, (64,)),
-              "target": torch.randint(0, 30, (64,))}  # fmt: skip
-    return sample, {"nodes": {0: dim("atoms", min=2, max=1024)}, "source": {0: edges},
-                    "target": {0: edges}}  # fmt: skip
-
-
-def _dense_graph(torch: Any) -> Any:
-    count = torch.export.Dim("count", min=2, max=4096)
-    sample = {"nodes": torch.randn(256, 1433), "adjacency": (torch.rand(256, 256) < 0.02).float()}
-    return sample, {"nodes": {0: count}, "adjacency": {0: count, 1: count}}
-
-
-def _clicks(torch: Any) -> Any:
-    batch = torch.export.Dim("batch", min=2, max=4096)
-    sample = {"dense": torch.randn(8, 13), "sparse": torch.randint(0, 1000, (8, 26))}
-    return sample, {"dense": {0: batch}, "sparse": {0: batch}}
-
-
-def _latents(torch: Any) -> Any:
-    shapes = {"latent": (1, 320, 32, 32), "time": (1, 1280), "context": (1, 77, 768)}
-    return {key: torch.randn(shape) for key, shape in shapes.items()}, None
-
-
-def _words(torch: Any) -> Any:
-    return {"words": torch.randint(0, 8000, (1, 24))}, None
-
-
 _VISION: dict[str, Net] = {
     **{f"timm/{name}": Net("timm", _image(name)) for name in (
         "swin_tiny_patch4_window7_224", "convnext_tiny", "efficientnet_b0", "regnety_008",
@@ -241,98 +172,98 @@ _VISION: dict[str, Net] = {
     "timm/mobilevit_s": Net("timm", _image("mobilevit_s", 256)),
     "transformers/segformer_b0": Net("transformers, at 256 x 256", _transformer(
         "SegformerForSemanticSegmentation", "SegformerConfig", dict(num_labels=150),
-        _static(pixel_values=(1, 3, 256, 256)))),
+        fixed(pixel_values=(1, 3, 256, 256)))),
     "transformers/detr_resnet50": Net("transformers, at 256 x 256", _transformer(
         "DetrForObjectDetection", "DetrConfig", dict(
             use_timm_backbone=False, use_pretrained_backbone=False, backbone=None,
             backbone_config=dict(model_type="resnet", out_features=["stage4"]), num_labels=91),
-        _static(pixel_values=(1, 3, 256, 256)))),
+        fixed(pixel_values=(1, 3, 256, 256)))),
     "transformers/depth_anything_small": Net("transformers, at 224 x 224", _transformer(
         "DepthAnythingForDepthEstimation", "DepthAnythingConfig", dict(
             backbone_config=dict(
                 model_type="dinov2", hidden_size=384, num_attention_heads=6, image_size=518,
                 patch_size=14, out_indices=[3, 6, 9, 12], reshape_hidden_states=False,
                 apply_layernorm=True)),
-        _static(pixel_values=(1, 3, 224, 224)))),
+        fixed(pixel_values=(1, 3, 224, 224)))),
     "transformers/clip_vision_b32": Net("transformers", _transformer(
-        "CLIPVisionModel", "CLIPVisionConfig", {}, _static(pixel_values=(1, 3, 224, 224)))),
+        "CLIPVisionModel", "CLIPVisionConfig", {}, fixed(pixel_values=(1, 3, 224, 224)))),
     "papers/unet": Net("U-Net, half as wide, at 256 x 256, multiples of 16", _paper(
         "dense_prediction", "SegmentationUNet",
-        _along("image", (1, 3, 256, 256), 2, 3, step=16))),
+        along("image", (1, 3, 256, 256), 2, 3, step=16))),
     "papers/diffusion_block": Net("a block of latent diffusion's UNet", _paper(
-        "dense_prediction", "DiffusionBlock", _latents)),
+        "dense_prediction", "DiffusionBlock", latents)),
     "papers/espcn": Net("ESPCN", _paper(
-        "dense_prediction", "SubPixel", _along("luminance", (1, 1, 180, 240), 2, 3))),
+        "dense_prediction", "SubPixel", along("luminance", (1, 1, 180, 240), 2, 3))),
     "papers/style_transfer": Net("perceptual losses, at 128 x 128, multiples of 4", _paper(
-        "dense_prediction", "StyleTransfer", _along("image", (1, 3, 128, 128), 2, 3, step=4))),
+        "dense_prediction", "StyleTransfer", along("image", (1, 3, 128, 128), 2, 3, step=4))),
 }  # fmt: skip
 
 _LANGUAGE: dict[str, Net] = {
     "transformers/t5_small": Net("transformers", _transformer(
-        "T5ForConditionalGeneration", "T5Config", dict(use_cache=False), _pair(32128))),
+        "T5ForConditionalGeneration", "T5Config", dict(use_cache=False), pair(32128))),
     "transformers/bart_base": Net("transformers, vocabulary of 8000", _transformer(
         "BartModel", "BartConfig", dict(
             vocab_size=8000, d_model=768, encoder_layers=6, decoder_layers=6,
             encoder_attention_heads=12, decoder_attention_heads=12, encoder_ffn_dim=3072,
-            decoder_ffn_dim=3072, use_cache=False), _pair(8000))),
+            decoder_ffn_dim=3072, use_cache=False), pair(8000))),
     "transformers/distilgpt2": Net("transformers", _transformer(
-        "GPT2LMHeadModel", "GPT2Config", dict(n_layer=6, use_cache=False), _text(50257))),
+        "GPT2LMHeadModel", "GPT2Config", dict(n_layer=6, use_cache=False), text(50257))),
     "transformers/llama_15m": Net("transformers, the size of stories15M", _transformer(
         "LlamaForCausalLM", "LlamaConfig", dict(
             hidden_size=288, intermediate_size=768, num_hidden_layers=6, num_attention_heads=6,
-            num_key_value_heads=6, max_position_embeddings=256, use_cache=False), _text(32000))),
+            num_key_value_heads=6, max_position_embeddings=256, use_cache=False), text(32000))),
     "transformers/qwen2": Net("transformers, Qwen2-0.5B with 4 of 24 layers, 8000 words",
         _transformer("Qwen2ForCausalLM", "Qwen2Config", dict(
             vocab_size=8000, hidden_size=896, intermediate_size=4864, num_hidden_layers=4,
-            num_attention_heads=14, num_key_value_heads=2, use_cache=False), _text(8000, 32))),
+            num_attention_heads=14, num_key_value_heads=2, use_cache=False), text(8000, 32))),
     "transformers/distilbert": Net("transformers", _transformer(
-        "DistilBertModel", "DistilBertConfig", {}, _text(30522))),
+        "DistilBertModel", "DistilBertConfig", {}, text(30522))),
     "transformers/electra_small": Net("transformers", _transformer(
-        "ElectraModel", "ElectraConfig", {}, _text(30522))),
+        "ElectraModel", "ElectraConfig", {}, text(30522))),
     "transformers/clip_text_b32": Net("transformers", _transformer(
-        "CLIPTextModel", "CLIPTextConfig", {}, _text(49000, 32, 77))),
+        "CLIPTextModel", "CLIPTextConfig", {}, text(49000, 32, 77))),
 }  # fmt: skip
 
 _SOUND: dict[str, Net] = {
     "transformers/whisper_tiny_encoder": Net("transformers", _transformer(
         "WhisperForAudioClassification", "WhisperConfig", dict(num_labels=20),
-        _static(input_features=(1, 80, 3000)))),
+        fixed(input_features=(1, 80, 3000)))),
     "transformers/wav2vec2_base": Net("transformers, a second of sound", _transformer(
         "Wav2Vec2ForCTC", "Wav2Vec2Config", {},
-        _along("input_values", (1, 16000), 1, step=320, least=3))),
+        along("input_values", (1, 16000), 1, step=320, least=3))),
     "transformers/hubert_base": Net("transformers, half a second of sound", _transformer(
-        "HubertModel", "HubertConfig", {}, _static(input_values=(1, 8000)))),
+        "HubertModel", "HubertConfig", {}, fixed(input_values=(1, 8000)))),
     "papers/hifigan_v2": Net("HiFi-GAN V2", _paper(
-        "speech", "Vocoder", _along("mel", (1, 80, 64), 2))),
+        "speech", "Vocoder", along("mel", (1, 80, 64), 2))),
     "papers/conv_tasnet": Net("Conv-TasNet, a second at 8 kHz", _paper(
-        "speech", "ConvTasNet", _along("wave", (1, 1, 8000), 2, step=8))),
+        "speech", "ConvTasNet", along("wave", (1, 1, 8000), 2, step=8))),
     "papers/wavenet": Net("WaveNet, 20 layers", _paper(
-        "speech", "WaveNet", _along("wave", (1, 1, 2048), 2))),
+        "speech", "WaveNet", along("wave", (1, 1, 2048), 2))),
     "papers/conformer_block": Net("a block of Conformer-S", _paper(
-        "speech", "ConformerBlock", _along("frames", (1, 200, 144), 1, most=2048))),
+        "speech", "ConformerBlock", along("frames", (1, 200, 144), 1, most=2048))),
 }  # fmt: skip
 
 _RECURRENT: dict[str, Net] = {
     "papers/crnn": Net("CRNN by ONNX", _paper(
-        "recurrent_nets", "Crnn", _along("image", (1, 1, 32, 128), 3, step=4)), ".onnx"),
+        "recurrent_nets", "Crnn", along("image", (1, 1, 32, 128), 3, step=4)), ".onnx"),
     "papers/rnnoise": Net("RNNoise by ONNX", _paper(
-        "recurrent_nets", "NoiseSuppressor", _along("bands", (1, 100, 42), 1)), ".onnx"),
+        "recurrent_nets", "NoiseSuppressor", along("bands", (1, 100, 42), 1)), ".onnx"),
     "papers/deep_speech_2": Net("Deep Speech 2, three GRUs of 256, by ONNX", _paper(
-        "recurrent_nets", "DeepSpeech", _along("spectrogram", (1, 1, 161, 200), 3)), ".onnx"),
-    "papers/tagger": Net("BiLSTM tagger", _paper("recurrent_nets", "Tagger", _words)),
+        "recurrent_nets", "DeepSpeech", along("spectrogram", (1, 1, 161, 200), 3)), ".onnx"),
+    "papers/tagger": Net("BiLSTM tagger", _paper("recurrent_nets", "Tagger", words)),
     "papers/forecaster": Net("DeepAR", _paper(
-        "recurrent_nets", "Forecaster", _static(window=(24, 4, 8)))),
+        "recurrent_nets", "Forecaster", fixed(window=(24, 4, 8)))),
 }  # fmt: skip
 
 _SETS: dict[str, Net] = {
     "papers/pointnet": Net("PointNet", _paper(
-        "points_and_graphs", "PointNet", _along("points", (1, 3, 1024), 2))),
+        "points_and_graphs", "PointNet", along("points", (1, 3, 1024), 2))),
     "papers/gin": Net("GIN by an edge list", _paper(
-        "points_and_graphs", "MessagePassing", _edges)),
+        "points_and_graphs", "MessagePassing", edges)),
     "papers/gcn": Net("GCN by a dense adjacency", _paper(
-        "points_and_graphs", "GraphConvolution", _dense_graph)),
+        "points_and_graphs", "GraphConvolution", dense_graph)),
     "papers/dlrm": Net("DLRM, 26 tables of 1000 rows", _paper(
-        "points_and_graphs", "Recommender", _clicks)),
+        "points_and_graphs", "Recommender", clicks)),
 }  # fmt: skip
 
 _LATER = {f"timm/{name}": Net("timm", _image(name)) for name in TIMM}
