@@ -5,19 +5,17 @@ from __future__ import annotations
 import tempfile
 import time
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from benchmarks.common.resources import use_threads
 
-from . import reference_error
+from . import reference_error, torch_reference
 from .differences import TOLERANCE, difference, tolerance
 from .models.subject import Arrays, Subject, one_line, subject
 from .peers import onnx_runtime
+from .torch_reference import flat
 
 
 @dataclass(frozen=True)
@@ -30,9 +28,9 @@ class Reading:
         symbols: The number of symbolic dimensions.
         differences: The largest difference to the reference for each set of inputs, relative to
             an output's largest value; infinite if a call failed.
-        spread: The same difference between ONNX Runtime with the model's weights and with weights
+        spread: The same difference between the reference with the model's weights and with weights
             that are moved by a few roundings. It is large where rounding decides: between
-            quantised values, or the order of near ties.
+            quantised values, the order of near ties, or in nets that magnify differences.
         failure: The first call that failed, with its error.
         seconds: CPU seconds of reading.
         second: The same difference between OpenVINO and ONNX Runtime; 0 for torch.
@@ -76,7 +74,9 @@ def measure(name: str) -> Reading:
         outputs, failure = _outputs(model, compiled)
         expected = [reference(model, inputs) for inputs in model.inputs]
         spread, others, unknown = 0.0, list[list[Any]](), []
-        if model.module is None:
+        if model.module is not None:
+            spread = torch_reference.spread(model.module, model.inputs)
+        else:
             spread, no_spread = reference_error.spread(model)
             others, no_second = reference_error.second(model)
             unknown = [text for text in (no_spread, no_second) if text]
@@ -104,22 +104,7 @@ def reference(model: Subject, inputs: Arrays) -> list[Any]:
     """Return the outputs of the torch module or of ONNX Runtime."""
     if model.module is None:
         return list(onnx_runtime(model.path, inputs, 1)())
-    import torch
-
-    with torch.no_grad():
-        result = model.module(**{key: torch.from_numpy(value) for key, value in inputs.items()})
-    return flat(result)
-
-
-def flat(result: Any) -> list[Any]:
-    """Return all arrays of a result, in order; ``None`` is left out."""
-    if result is None:
-        return []
-    if isinstance(result, dict):
-        return [array for value in result.values() for array in flat(value)]
-    if isinstance(result, Sequence):
-        return [array for value in result for array in flat(value)]
-    return [result.numpy() if hasattr(result, "numpy") else np.asarray(result)]
+    return torch_reference.outputs(model.module, inputs)
 
 
 def _symbols(mod: Any) -> int:

@@ -16,7 +16,8 @@ from benchmarks.common.resources import Call, family_seconds, use_threads
 from .differences import difference
 from .models.subject import Subject, one_line, subject
 from .peers import onnx_runtime, peers
-from .reading import flat, reference
+from .reading import reference
+from .torch_reference import flat
 from .turns import in_turns
 
 #: Rows and columns of the product that tells how fast the cores can be.

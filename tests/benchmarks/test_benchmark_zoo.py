@@ -17,16 +17,16 @@ from onnx import helper, numpy_helper
 
 import benchmarks.analysis.harvest.__main__ as harvest
 import benchmarks.zoo.__main__ as zoo
-from benchmarks.zoo import results_page
+from benchmarks.zoo import results_page, torch_reference
 from benchmarks.zoo.differences import difference, tolerance, verdict
 from benchmarks.zoo.models import fetch
 from benchmarks.zoo.models.later_files import LATER
 from benchmarks.zoo.models.model_files import FILES
 from benchmarks.zoo.models.proxies import PROXIES
 from benchmarks.zoo.models.subject import Subject, names, subject
-from benchmarks.zoo.reading import flat
 from benchmarks.zoo.reference_error import moved, spread
 from benchmarks.zoo.split import is_open, part
+from benchmarks.zoo.torch_reference import flat
 from benchmarks.zoo.turns import in_turns
 
 
@@ -171,9 +171,27 @@ def test_an_error_of_the_runtime_is_reported(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]
 
 
+def test_a_torch_module_that_magnifies_differences_has_a_large_spread() -> None:
+    """The difference of two nearly equal sums is all rounding; one sum is not."""
+    torch = pytest.importorskip("torch")
+    apart = torch.nn.Linear(64, 2, bias=False)
+    apart.weight.data[1] = apart.weight.data[0]
+    minus = torch.nn.Linear(2, 1, bias=False)
+    minus.weight.data[:] = torch.tensor([[1.0, -1.0 + 1e-6]])
+    inputs = ({"input": np.ones((1, 64), "float32")},)
+    assert 0 < torch_reference.spread(apart, inputs) < 1e-5
+    before = [p.clone() for p in apart.parameters()]
+    assert torch_reference.spread(torch.nn.Sequential(apart, minus), inputs) > 0.05
+    assert all(map(torch.equal, before, apart.parameters()))
+
+
 def test_nested_outputs_are_flattened_in_order() -> None:
     one, two, three = (np.full(1, k) for k in range(3))
-    assert [int(a[0]) for a in flat({"a": (one, [two, None]), "b": three})] == [0, 1, 2]
+    assert [int(a[0]) for a in flat({"a": (one, [two, None]), "b": three})] == [
+        0,
+        1,
+        2,
+    ]
 
 
 def test_calls_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,6 +60,15 @@ def test_places_of_infinities(op: str, sign: int, last: int) -> None:
     np.testing.assert_array_equal(_call(_machine(mod), x)[0], expected)
 
 
+@pytest.mark.parametrize("op", ["ArgMax", "ArgMin"])
+def test_old_opsets_count_the_axis_from_the_end(op: str) -> None:
+    node = helper.make_node(op, ["x"], ["y"], axis=-1, keepdims=0)
+    mod = from_model(model([node], {"x": ((4, 3, 5), "float32")}, opset=9), {})
+    x = floats(4, 3, 5)
+    expected = np.argmax(x if op == "ArgMax" else -x, -1)
+    np.testing.assert_array_equal(_call(_machine(mod), x)[0], expected)
+
+
 def test_a_row_of_attention_whose_keys_are_all_masked_is_zero() -> None:
     node = helper.make_node("Attention", ["q", "k", "v", "m"], ["y"])
     inputs = {name: ((1, 2, 2, 4), "float32") for name in "qkv"} | {"m": ((2, 2), "bool")}

@@ -93,7 +93,10 @@ def place_of_extremum(node: OnnxNode) -> Any:
     TVM's place is -1 where no element is above the lowest finite number; there, the place is that
     of the first element that is finite, else of the first of all; or of the last ones.
     """
-    places, axis = node.emit(convert(node)), node.axis(0, node.rank(0))
+    axis = node.axis(0, node.rank(0))
+    # TVM refuses axes below 0 before opset 11; exporters write them, and ONNX Runtime takes them.
+    node = replace(node, attrs={**node.attrs, "axis": axis})
+    places = node.emit(convert(node))
     if np.dtype(node.dtype(0)).kind != "f":
         return _place_of_integers(node, places, axis)
     limit = relax.const(float("-inf" if node.op == "ArgMax" else "inf"), node.dtype(0))
