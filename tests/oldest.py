@@ -21,6 +21,7 @@ RUNS = (
     "analysis/answers/test_legalise.py",
     "analysis/lifting/test_lift.py",
     "analysis/recognise/test_pad_modes.py",
+    "analysis/terms/test_lost_bits.py",
     "analysis/answers/test_reasons.py",
     "analysis/recognise/test_recognisers.py",
     "byoc/raising/test_raise_ops.py",

@@ -10,7 +10,8 @@ from opinfo.analysis.certify.assumptions import CANCELS, DIVIDES, FITS, ORDERED,
 from opinfo.analysis.lifting.tir.operations import bitwise
 from opinfo.analysis.terms.term import CallTerm, Int, as_int, integer, variable
 
-from .test_breaches import HEADER, converting
+from ..terms.test_lost_bits import converting
+from .test_breaches import HEADER
 
 FLOATS = ("float16", "float32", "float64")
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
