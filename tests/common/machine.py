@@ -24,6 +24,13 @@ from opinfo.analysis.support.tvm_compat import TENSOR_LOAD, source_of
 
 from . import tensor_cores
 from .interpret import Undefined
+from .kernel_statements import (
+    bound_threads,
+    follows_threads,
+    lanes_of_store,
+    stored_buffers,
+    thread_tag,
+)
 
 Array = npt.NDArray[Any]
 VECTORIZED, PARALLEL, REDUCE = 2, 1, 2
@@ -89,12 +96,6 @@ class _Buffer:
 
 def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(int(np.prod(shape[d + 1 :])) for d in range(len(shape)))
-
-
-def _tag(s: Any) -> str:
-    bound = getattr(s, "thread_binding", None)
-    bound = getattr(s, "node", None) if bound is None else bound
-    return str(getattr(bound, "thread_tag", ""))
 
 
 class _Machine:
@@ -203,8 +204,8 @@ class _Machine:
             self.run(part, mask)
 
     def run_For(self, s: Any, mask: Array) -> None:
-        if _tag(s):
-            return self.thread(s, s.loop_var, _tag(s), self.value(s.min, mask), mask)
+        if thread_tag(s):
+            return self.thread(s, s.loop_var, thread_tag(s), self.value(s.min, mask), mask)
         start, extent = self.value(s.min, mask), np.asarray(self.value(s.extent, mask))
         most = int(extent.max()) if extent.ndim == 0 else int(extent[mask].max(initial=0))
         steps = range(most)
@@ -215,7 +216,7 @@ class _Machine:
 
     def run_AttrStmt(self, s: Any, mask: Array) -> None:
         if s.attr_key in ("thread_extent", "virtual_thread"):
-            tag = _tag(s) or str(s.node.var.name)
+            tag = thread_tag(s) or str(s.node.var.name)
             return self.thread(s, s.node.var, tag, 0, mask)
         return self.run(s.body, mask)
 
@@ -224,7 +225,7 @@ class _Machine:
             self.env[v] = start + self.at[tag]
             return self.run(s.body, mask)
         assert not self.at, f"{tag} is bound inside only"
-        extents = {t: max(1, self.number(e)) for t, e in _bound(s)}
+        extents = {t: max(1, self.number(e)) for t, e in bound_threads(s)}
         self.count = int(np.prod(list(extents.values())))
         grid = np.unravel_index(np.arange(self.count), tuple(extents.values()))
         self.at = dict(zip(extents, grid, strict=True))
@@ -267,14 +268,18 @@ class _Machine:
 
     def combine(self, block: Any, over: list[Any], first: Array, mask: Array) -> None:
         """A reduction over threads: one after another, in the memory of the first of each group."""
-        tags = [t for t, at in self.at.items() if any(_follows(v, at, self.at) for v in over)]
+        tags = [
+            t for t, at in self.at.items() if any(follows_threads(v, at, self.at) for v in over)
+        ]
         leads = np.zeros(self.count, np.int64)
         for t, at in self.at.items():
             if t not in tags:
                 leads = leads * (int(at.max()) + 1) + at
         _, lead, group = np.unique(leads, return_index=True, return_inverse=True)
         lead = lead[group]
-        local = [b for b in _stored(block) if len(self.buffers[b].memory.values) == self.count > 1]
+        local = [
+            b for b in stored_buffers(block) if len(self.buffers[b].memory.values) == self.count > 1
+        ]
         watched, kept = [m.last for m in self.memories], [self.buffers[b].memory for b in local]
         for m in self.memories:
             m.last = None
@@ -312,7 +317,7 @@ class _Machine:
         self.buffers[s.buffer] = _Buffer(self.buffers[data].memory, shape, strides, start)
 
     def run_BufferStore(self, s: Any, mask: Array) -> None:
-        lanes = _lanes(s)
+        lanes = lanes_of_store(s)
         done = []
         for lane in range(lanes):
             self.lane = lane if lanes > 1 else None
@@ -418,62 +423,3 @@ class _Machine:
         if not (mask & c).any():
             return self.value(no, mask)
         return np.where(c, self.value(yes, mask & c), self.value(no, mask & ~c))
-
-
-def _bound(s: Any) -> list[tuple[str, Any]]:
-    """Tag and extent of each loop that is bound to a thread."""
-    found, todo = list[tuple[str, Any]](), [s]
-    while todo:
-        x = todo.pop(0)
-        kind = type(x).__name__
-        if kind == "For" and _tag(x):
-            found.append((_tag(x), x.extent))
-        elif kind == "AttrStmt" and x.attr_key in ("thread_extent", "virtual_thread"):
-            found.append((_tag(x) or str(x.node.var.name), x.value))
-        todo += _inside(x)
-    return found
-
-
-def _inside(x: Any) -> list[Any]:
-    kind = type(x).__name__
-    if kind == "SeqStmt":
-        return list(x.seq)
-    if kind == "SBlockRealize":
-        return [p for p in (x.block.init, x.block.body) if p is not None]
-    if kind == "IfThenElse":
-        return [p for p in (x.then_case, x.else_case) if p is not None]
-    return [x.body] if hasattr(x, "body") else []
-
-
-def _stored(block: Any) -> set[Any]:
-    found, todo = set(), [block.body]
-    while todo:
-        x = todo.pop()
-        if type(x).__name__ == "BufferStore":
-            found.add(x.buffer)
-        todo += _inside(x)
-    return found
-
-
-def _follows(value: Any, at: Array, every: dict[str, Array]) -> bool:
-    """Whether a value changes with a thread index while all others stay."""
-    if np.ndim(value) == 0:
-        return False
-    key = np.zeros(len(at), np.int64)
-    for other in every.values():
-        if other is not at:
-            key = key * (int(other.max()) + 1) + other
-    order = np.lexsort((at, key))
-    k, v = key[order], np.asarray(value)[order]
-    return bool(np.any((k[1:] == k[:-1]) & (v[1:] != v[:-1])))
-
-
-def has_threads(func: Any) -> bool:
-    """Whether loops are bound to threads."""
-    return bool(_bound(func.body))
-
-
-def _lanes(s: Any) -> int:
-    """The number of elements that a store writes."""
-    text = [str(e.ty.dtype) for e in (*s.indices, s.value)]
-    return max(int(t.split("x")[1]) if "x" in t else 1 for t in text)

@@ -14,7 +14,8 @@ from ..analysis.answers.scheduled_ops import legal
 from ..analysis.answers.schedules import SCHEDULES, fresh
 from ..analysis.lifting.test_threads import REFUSED, SAME, program
 from .interpret import Undefined, interpret
-from .machine import execute, has_threads
+from .kernel_statements import has_threads
+from .machine import execute
 from .mutation import answer
 
 X = np.arange(32.0).reshape(4, 8) / 7 - 2
