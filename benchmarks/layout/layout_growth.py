@@ -52,12 +52,6 @@ PHASES = (
 NAMES = {"of": "kinds", "_allowed": "choices", "refused": "rewrite + proof"}
 
 
-# ---------------------------------------------------------------------------- graphs
-
-
-# ---------------------------------------------------------------------------- measuring
-
-
 @contextmanager
 def timed() -> Iterator[dict[str, float]]:
     """Yield the CPU seconds by phase of the plans made in the context."""

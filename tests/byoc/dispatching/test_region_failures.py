@@ -193,15 +193,3 @@ def test_code_that_makes_no_sense_is_refused(changes: Any, reason: str) -> None:
     mod = nets.net(lambda e, r, x: e(nn.relu(x)), SHAPE)
     with pytest.warns(UserWarning, match=reason):
         assert not dispatch(mod, [replace(TOY, convert=convert)]).taken
-
-
-# ---------------------------------------------------------------------- hooks before a region
-
-
-# ---------------------------------------------------------------------- what functions take
-
-
-# ---------------------------------------------------------------------- the compiler
-
-
-# ---------------------------------------------------------------------- constants
