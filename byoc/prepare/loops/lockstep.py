@@ -20,7 +20,7 @@ from tvm import ir, tirx
 
 from ....analysis.lifting.tir.node import NodeDict
 from ....analysis.support.tvm_compat import TensorLoad
-from .uniform_values import LOCAL, UniformValues
+from .agreed_values import LOCAL, AgreedValues
 
 SYNC, INVARIANT = "tirx.tvm_storage_sync", "tirx.tvm_thread_invariant"
 #: The memory of threads that a CPU has, too.
@@ -88,7 +88,7 @@ class _Lockstep:
 
     def __init__(self, body: Any, threads: Sequence[tuple[Any, int]]) -> None:
         self._threads = threads
-        self._uniform = UniformValues(body, [var for var, _ in threads])
+        self._uniform = AgreedValues(body, [var for var, _ in threads])
         self._buffers: NodeDict[tuple[Any, bool]] = NodeDict()  # new, and whether each has its own
         self._inner: NodeDict[bool] = NodeDict()  # what a thread allocates where not all may come
         self._values: NodeDict[Any] = NodeDict()  # variables that differ, as buffers

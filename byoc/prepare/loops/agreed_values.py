@@ -19,7 +19,7 @@ from ....analysis.support.tvm_compat import TensorLoad
 LOCAL = "local"
 
 
-class UniformValues:
+class AgreedValues:
     """What differs among threads: variables, and buffers that each thread has of its own."""
 
     def __init__(self, body: Any, threads: list[Any]) -> None:
