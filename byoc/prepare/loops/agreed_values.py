@@ -1,34 +1,69 @@
 """Find what all threads of a GPU's block agree on.
 
-A value is uniform if it is the same in all threads at the same point of the program: it needs no
+A value is agreed if it is the same in all threads at the same point of the program: it needs no
 number of a thread, and no memory of a thread that may differ. Memory that threads share has one
 value for all, or the kernel has a race.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import tvm_ffi
 from tvm import ir, tirx
 from tvm.tirx.buffer import is_buffer_var
 
-from ....analysis.lifting.tir.node import NodeDict
+from ....analysis.lifting.tir.node import NodeDict, items
 from ....analysis.support.tvm_compat import TensorLoad
 
 LOCAL = "local"
+REDUCTION = "reduce_scope"
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """A reduction over threads: ``tvm_thread_allreduce`` under its combiner.
+
+    Attributes:
+        combiner: The `CommReducer`.
+        values: What each thread adds.
+        condition: Whether a thread takes part.
+        results: The loads of where each thread stores the result.
+        threads: The variables of the threads that are reduced.
+    """
+
+    combiner: Any
+    values: list[Any]
+    condition: Any
+    results: list[Any]
+    threads: list[Any]
+
+    @staticmethod
+    def of(stmt: Any) -> Reduction:
+        """Read the statement with the attribute ``reduce_scope``."""
+        count, *rest = items(stmt.body.value.args)
+        n = int(count)
+        return Reduction(stmt.node, rest[:n], rest[n], rest[n + 1 : 2 * n + 1], rest[2 * n + 1 :])
+
+    def over(self, var: Any) -> bool:
+        """Whether threads with different values of ``var`` are reduced to one result."""
+        return any(var.same_as(t) for t in self.threads)
 
 
 class AgreedValues:
     """What differs among threads: variables, and buffers that each thread has of its own."""
 
-    def __init__(self, body: Any, threads: list[Any]) -> None:
+    def __init__(self, body: Any, threads: Sequence[Any]) -> None:
+        self._threads = threads
         self._varying: NodeDict[bool] = NodeDict()
         for var in threads:
             self._varying[var] = True
         self._grown, self._divergent = True, False
         rules = [(tirx.Bind, self._bind), ((tirx.For, tirx.While), self._loop),
                  (tirx.IfThenElse, self._branch), (tirx.BufferStore, self._store),
+                 (tirx.AttrStmt, self._attribute),
                  (ir.Expr, lambda node, visitor: None)]  # fmt: skip
         while self._grown:
             self._grown = False
@@ -50,13 +85,13 @@ class AgreedValues:
         self._varying[node] = True
 
     def _bind(self, node: Any, visitor: Any) -> None:
-        if self.varies(node.value):
+        if self._divergent or self.varies(node.value):
             self._vary(node.var)
 
     def _loop(self, node: Any, visitor: Any) -> None:
-        is_for = isinstance(node, tirx.For)
-        varying = any(map(self.varies, (node.min, node.extent) if is_for else (node.condition,)))
-        if varying and is_for:
+        bounds = (node.min, node.extent) if isinstance(node, tirx.For) else (node.condition,)
+        varying = any(map(self.varies, bounds)) or (self._divergent and any(map(loads, bounds)))
+        if varying and isinstance(node, tirx.For):
             self._vary(node.loop_var)
         self._within(varying, lambda: visitor.visit(node.body))
 
@@ -70,6 +105,26 @@ class AgreedValues:
         self._divergent = outer
 
     def _store(self, node: Any, visitor: Any) -> None:
-        own = is_buffer_var(node.buffer) and str(node.buffer.scope()) == LOCAL
-        if own and (self._divergent or any(map(self.varies, (node.value, *node.indices)))):
-            self._vary(node.buffer)
+        if self._divergent or any(map(self.varies, (node.value, *node.indices))):
+            self._vary_own(node.buffer)
+
+    def _attribute(self, node: Any, visitor: Any) -> None:
+        if str(node.attr_key) != REDUCTION:
+            visitor.visit(node.body)
+            return
+        reduction = Reduction.of(node)
+        whole = all(map(reduction.over, self._threads))
+        for result in reduction.results:
+            if self._divergent or not whole or any(map(self.varies, result.indices)):
+                self._vary_own(result.source)
+
+    def _vary_own(self, buffer: Any) -> None:
+        if is_buffer_var(buffer) and str(buffer.scope()) == LOCAL:
+            self._vary(buffer)
+
+
+def loads(expr: Any) -> bool:
+    """Whether an expression reads memory."""
+    found: list[Any] = []
+    tvm_ffi.structural_walk(expr, (TensorLoad, found.append))
+    return bool(found)

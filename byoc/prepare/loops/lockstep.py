@@ -6,8 +6,8 @@
 
 All threads finish a statement before the first starts the next. So they meet at each point where a
 barrier may be, and what they do in between may have any order, or the kernel has a race. What a
-thread has of its own gets a place for each thread; what all threads agree on stays as it is
-computed once.
+thread has of its own gets a place for each thread; what all threads agree on is computed once.
+Where only some threads go and may meet, a mask says which.
 """
 
 from __future__ import annotations
@@ -18,240 +18,245 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, tirx
 
-from ....analysis.lifting.tir.node import NodeDict
-from ....analysis.support.tvm_compat import TensorLoad
-from .agreed_values import LOCAL, AgreedValues
+from ....analysis.lifting.tir.node import NodeDict, items, substitute
+from .agreed_values import REDUCTION, AgreedValues, Reduction, loads
+from .thread_checks import (
+    ALL_REDUCE,
+    SHARED,
+    NotLockstep,
+    allocated,
+    attributed,
+    check_kernel,
+    meets,
+    name_of,
+    runs_alone,
+    scope_of,
+    stored,
+)
+from .thread_memory import ThreadMemory
 
-SYNC, INVARIANT = "tirx.tvm_storage_sync", "tirx.tvm_thread_invariant"
-#: The memory of threads that a CPU has, too.
-SHARED = ("shared", "shared.dyn")
-STATEMENTS = ("AllocBuffer", "AssertStmt", "AttrStmt", "Bind", "BufferStore", "Evaluate", "For",
-              "IfThenElse", "SeqStmt", "While")  # fmt: skip
-#: What calls have in their names that need threads, pointers, or functions of a GPU.
-FOREIGN = ("shuffle", "allreduce", "ptx_", "mma", "warp_", "address", "access_ptr", "extern",
-           "packed", "cuda")  # fmt: skip
-#: The greatest ``TCallEffectKind`` of calls that only read.
-READS = 2
-
-
-@tvm_ffi.register_error
-class NotLockstep(ValueError):
-    """Why the threads of a kernel do not run statement by statement."""
+_ZERO = tirx.const(0, "int32")
 
 
 def in_lockstep(body: Any, threads: Sequence[tuple[Any, int]]) -> Any:
-    """Return the body of a block of threads for one thread.
+    """Return what a block of threads does, for one thread.
 
     Args:
-        body: What each thread does, in which loops over threads are no more.
+        body: What each thread does.
         threads: The variable and the extent of each dimension, the slowest first.
 
     Raises:
         NotLockstep: The reason.
     """
-    tvm_ffi.structural_walk(body, [(ir.Call, _check_call), (tirx.Stmt, _check_statement)])
-    return _Lockstep(body, threads).run(body)
-
-
-def seq(parts: Sequence[Any]) -> Any:
-    """Return statements in order as one."""
-    kept = [p for p in parts if p is not None]
-    nothing = tirx.Evaluate(tirx.const(0, "int32"))
-    return kept[0] if len(kept) == 1 else tirx.SeqStmt(kept) if kept else nothing
-
-
-def _calls(node: Any) -> list[Any]:
-    found: list[Any] = []
-    tvm_ffi.structural_walk(node, (ir.Call, found.append))
-    return found
-
-
-def _name(call: Any) -> str:
-    return str(getattr(call.op, "name", ""))
-
-
-def _check_call(call: Any) -> None:
-    if (name := _name(call)) in (SYNC, INVARIANT):
-        return
-    effect = call.op.get_attr("TCallEffectKind") if isinstance(call.op, ir.Op) else None
-    if effect is None or int(effect) > READS or any(part in name for part in FOREIGN):
-        raise NotLockstep(f"call {name.rpartition('.')[2] or 'a function'}")
-
-
-def _check_statement(stmt: Any) -> None:
-    if (kind := type(stmt).__name__) not in STATEMENTS:
-        raise NotLockstep(f"have a statement {kind}")
+    check_kernel(body)
+    return _seq([_Lockstep(body, threads).run(body)])
 
 
 class _Lockstep:
     """Rewrites the statements of one kernel."""
 
     def __init__(self, body: Any, threads: Sequence[tuple[Any, int]]) -> None:
-        self._threads = threads
-        self._uniform = AgreedValues(body, [var for var, _ in threads])
-        self._buffers: NodeDict[tuple[Any, bool]] = NodeDict()  # new, and whether each has its own
-        self._inner: NodeDict[bool] = NodeDict()  # what a thread allocates where not all may come
-        self._values: NodeDict[Any] = NodeDict()  # variables that differ, as buffers
+        self._agreed = AgreedValues(body, [var for var, _ in threads])
+        self._memory = ThreadMemory(threads, self._agreed)
+        self._rules: dict[str, Callable[[Any], Any]] = {
+            "SeqStmt": lambda s: _seq([self.run(p) for p in s.seq]),
+            "AllocBuffer": lambda s: self._memory.allocate(s.buffer),
+            "AttrStmt": self._attribute, "Evaluate": _evaluate, "Bind": self._bind,
+            "IfThenElse": self._branch, "While": self._while, "For": self._for,
+        }  # fmt: skip
 
     def run(self, stmt: Any) -> Any:
-        """Return a statement that all threads execute, for one thread."""
-        if isinstance(stmt, tirx.SeqStmt):
-            return seq([self.run(s) for s in stmt.seq])
-        if isinstance(stmt, tirx.AllocBuffer):
-            return self._allocate(stmt.buffer)
-        if isinstance(stmt, tirx.AttrStmt):
-            return self.run(_attributed(stmt))
-        if isinstance(stmt, tirx.Evaluate):
-            return None  # a barrier, or a value that nothing uses
-        if isinstance(stmt, tirx.Bind) and self._uniform.varies(stmt.value):
-            return self._keep(stmt)
-        if isinstance(stmt, tirx.IfThenElse) and not self._uniform.varies(stmt.condition):
-            other = stmt.else_case and self.run(stmt.else_case)
-            then = seq([self.run(stmt.then_case)])
-            return tirx.IfThenElse(self._renamed(stmt.condition), then, other)
-        if isinstance(stmt, tirx.While) and not self._uniform.varies(stmt.condition):
-            return tirx.While(self._renamed(stmt.condition), seq([self.run(stmt.body)]))
-        if isinstance(stmt, tirx.For) and self._together(stmt):
-            bounds = (self._renamed(stmt.min), self._renamed(stmt.extent))
-            body = seq([self.run(stmt.body)])
-            return tirx.For(stmt.loop_var, *bounds, tirx.ForKind.SERIAL, body)
-        for buffer in _check_part(stmt):
-            self._inner[buffer] = True
-        return self._renamed(stmt) if not self._uniform.varies(stmt) else self._each(stmt)
+        """Return a statement that the active threads execute; None if it does nothing."""
+        return self._rules.get(type(stmt).__name__, self._other)(stmt)
 
-    def _together(self, loop: Any) -> bool:
-        """Whether threads meet in a loop, or it allocates or runs once for all of them."""
-        if self._uniform.varies(loop.min) or self._uniform.varies(loop.extent):
-            return False
-        found: list[bool] = [_name(c) == SYNC for c in _calls(loop)]
-        tvm_ffi.structural_walk(loop, [
-            ((tirx.AllocBuffer, tirx.AttrStmt), lambda n: found.append(True)),
-            (tirx.BufferStore, lambda n: found.append(
-                _scope(n.buffer) in SHARED or not self._uniform.varies(n))),
-        ])  # fmt: skip
-        return any(found)
+    def _other(self, stmt: Any) -> Any:
+        once = self._memory.mask is None and not self._agreed.varies(stmt)
+        return self._memory.renamed(stmt) if once else self._part(stmt)
 
-    def _allocate(self, buffer: Any) -> Any:
-        scope = _scope(buffer)
-        if scope not in (LOCAL, "global", *SHARED):
-            raise NotLockstep(f"use memory of scope {scope}")
-        own = scope == LOCAL and self._uniform.varies(buffer)
-        self._buffers[buffer] = new, _ = _buffer(self._shape(own, buffer.shape), buffer), own
-        return tirx.AllocBuffer(new)
+    def _part(self, stmt: Any) -> Any:
+        """Let each thread execute a whole statement."""
+        self._memory.hold(allocated(stmt))
+        return self._memory.each(lambda numbers: self._memory.renamed(stmt, numbers))
 
-    def _shape(self, own: bool, shape: Sequence[Any]) -> list[Any]:
-        return [*(tirx.const(e, "int32") for _, e in self._threads if own), *shape]
+    def _attribute(self, stmt: Any) -> Any:
+        if str(stmt.attr_key) == REDUCTION:
+            return self._reduce(Reduction.of(stmt))
+        return self.run(attributed(stmt))
 
-    def _keep(self, bind: Any) -> Any:
-        """Store a value that differs among threads, for each of them."""
-        dtype = str(bind.var.ty.dtype)
-        if dtype == "handle":
-            raise NotLockstep(f"keep a pointer ({bind.var.name})")
-        new = tirx.decl_buffer(self._shape(True, ()), dtype, name=bind.var.name)
-        value = bind.value
+    def _bind(self, stmt: Any) -> Any:
+        if self._memory.mask is None and not self._agreed.varies(stmt.var):
+            return self._memory.renamed(stmt)
+        kept = self._memory.variable(stmt.var)
+        return _seq([tirx.AllocBuffer(kept), self._set(kept, stmt.value)])
+
+    def _set(self, buffer: Any, value: Any, then: Callable[[list[Any]], Any] | None = None) -> Any:
+        """Store a value for each active thread; ``then`` is what it does afterwards."""
 
         def body(numbers: list[Any]) -> Any:
-            return tirx.BufferStore(new, self._renamed(value, numbers), numbers)
+            store = tirx.BufferStore(buffer, self._memory.renamed(value, numbers), numbers)
+            return _seq([store, then(numbers) if then else None])
 
-        stored = self._over_threads(body)
-        self._values[bind.var] = new
-        return seq([tirx.AllocBuffer(new), stored])
+        return self._memory.each(body)
 
-    def _each(self, stmt: Any) -> Any:
-        return self._over_threads(lambda numbers: self._renamed(stmt, numbers))
+    def _fill(self, buffer: Any, value: Any) -> Any:
+        """Store the same value for all threads."""
+        return self._memory.each(lambda n: tirx.BufferStore(buffer, value, n), all_threads=True)
 
-    def _over_threads(self, body: Callable[[list[Any]], Any]) -> Any:
-        numbers = [tirx.Var(str(v.name), str(v.ty.dtype)) for v, _ in self._threads]
-        inner = body(numbers)
-        for var, (_, extent) in reversed(list(zip(numbers, self._threads, strict=True))):
-            zero, end = (tirx.const(k, str(var.ty.dtype)) for k in (0, extent))
-            inner = tirx.For(var, zero, end, tirx.ForKind.SERIAL, inner)
-        return inner
+    def _together(self, conditions: Sequence[Any]) -> bool:
+        """Whether threads agree on conditions, which are safe if none is active."""
+        masked = self._memory.mask is not None
+        return not any(self._agreed.varies(c) or (masked and loads(c)) for c in conditions)
 
-    def _renamed(self, node: Any, numbers: Sequence[Any] = ()) -> Any:
-        """Return a node with new buffers and, in a loop over threads, the numbers of threads."""
-        threads: NodeDict[Any] = NodeDict()
-        for (var, _), number in zip(self._threads, numbers, strict=bool(numbers)):
-            threads[var] = number
+    def _branch(self, stmt: Any) -> Any:
+        if self._together([stmt.condition]):
+            then, other = (p and self.run(p) for p in (stmt.then_case, stmt.else_case))
+            return tirx.IfThenElse(self._memory.renamed(stmt.condition), _seq([then]), other)
+        if runs_alone(stmt):
+            return self._part(stmt)
+        mask = self._memory.place("active", "bool")
+        parts = [tirx.AllocBuffer(mask), self._fill(mask, _bool(False)),
+                 self._set(mask, stmt.condition)]  # fmt: skip
+        with self._memory.masked(mask):
+            parts.append(self.run(stmt.then_case))
+        if stmt.else_case is not None:
+            rest = self._memory.place("inactive", "bool")
+            parts += [tirx.AllocBuffer(rest), self._fill(rest, _bool(False)),
+                      self._memory.each(lambda n: _store_not(rest, mask, n))]  # fmt: skip
+            with self._memory.masked(rest):
+                parts.append(self.run(stmt.else_case))
+        return _seq(parts)
 
-        def place(buffer: Any, indices: Any, mutator: Any) -> tuple[Any, list[Any]]:
-            if buffer not in self._buffers and buffer not in self._inner:
-                _check_outer(buffer)
-            new, own = self._buffers.get(buffer) or (buffer, False)
-            return new, [*(numbers if own else ()), *(mutator.mutate(i) for i in indices)]
+    def _while(self, stmt: Any) -> Any:
+        if self._memory.mask is None and self._together([stmt.condition]):
+            return tirx.While(self._memory.renamed(stmt.condition), _seq([self.run(stmt.body)]))
+        if runs_alone(stmt):
+            return self._part(stmt)
+        mask, some = self._memory.place("active", "bool"), _single("some", "bool")
 
-        def load(node: Any, mutator: Any) -> Any:
-            return tirx.BufferLoad(*place(node.source, node.indices, mutator))
+        def note(numbers: list[Any]) -> Any:
+            found = tirx.BufferStore(some, _bool(True), [_ZERO])
+            return tirx.IfThenElse(tirx.BufferLoad(mask, numbers), found, None)
 
-        def store(node: Any, mutator: Any) -> Any:
-            buffer, indices = place(node.buffer, node.indices, mutator)
-            return tirx.BufferStore(buffer, mutator.mutate(node.value), indices)
+        none = tirx.BufferStore(some, _bool(False), [_ZERO])
+        parts = [tirx.AllocBuffer(mask), tirx.AllocBuffer(some), self._fill(mask, _bool(False)),
+                 none, self._set(mask, stmt.condition, note)]  # fmt: skip
+        with self._memory.masked(mask):
+            body = _seq([self.run(stmt.body), none, self._set(mask, stmt.condition, note)])
+        return _seq([*parts, tirx.While(tirx.BufferLoad(some, [_ZERO]), body)])
 
-        def variable(node: Any, mutator: Any) -> Any:
-            if node in self._buffers:
-                raise NotLockstep(f"use a pointer to {node.name}")
-            if (kept := self._values.get(node)) is not None:
-                return tirx.BufferLoad(kept, numbers)
-            return threads[node] if node in threads else node
+    def _for(self, stmt: Any) -> Any:
+        if self._agreed.varies(stmt.loop_var):
+            return self._part(stmt) if runs_alone(stmt) else self._uneven(stmt)
+        if not self._meets(stmt):
+            return self._part(stmt)
+        bounds = map(self._memory.renamed, (stmt.min, stmt.extent))
+        body = _seq([self.run(stmt.body)])
+        return tirx.For(stmt.loop_var, *bounds, tirx.ForKind.SERIAL, body)
 
-        def call(node: Any, mutator: Any) -> Any:
-            same = _name(node) == INVARIANT
-            return mutator.mutate(node.args[0]) if same else mutator.default_mutate(node)
+    def _meets(self, loop: Any) -> bool:
+        """Whether threads may meet in a loop, or something in it happens once for all."""
+        stores = [scope_of(b) in SHARED for b in stored(loop)]
+        once = self._memory.mask is None and self._stores_once(loop)
+        return meets(loop) or once or any(stores) or bool(allocated(loop))
 
-        def attribute(node: Any, mutator: Any) -> Any:
-            return mutator.mutate(_attributed(node))
+    def _stores_once(self, loop: Any) -> bool:
+        found: list[bool] = []
+        kinds = (tirx.BufferStore, tirx.AssertStmt)
+        tvm_ffi.structural_walk(loop, (kinds, lambda n: found.append(not self._agreed.varies(n))))
+        return any(found)
 
-        return tvm_ffi.structural_mutate(node, [
-            (TensorLoad, load), (tirx.BufferStore, store), (ir.Var, variable), (ir.Call, call),
-            (tirx.AttrStmt, attribute),
-        ])  # fmt: skip
+    def _uneven(self, loop: Any) -> Any:
+        """Let threads meet in a loop that some leave earlier than others."""
+        dtype = str(loop.loop_var.ty.dtype)
+        mask, most = self._memory.place("active", "bool"), _single("most", dtype)
+        extent = self._memory.place("extent", dtype)
+        step = tirx.Var(str(loop.loop_var.name), dtype)
+        var, zero = self._memory.variable(loop.loop_var), tirx.const(0, dtype)
+
+        def note(numbers: list[Any]) -> Any:
+            longest = tirx.Max(tirx.BufferLoad(most, [_ZERO]), tirx.BufferLoad(extent, numbers))
+            return tirx.BufferStore(most, longest, [_ZERO])
+
+        def begin(numbers: list[Any]) -> Any:
+            start = self._memory.renamed(loop.min, numbers)
+            goes = tirx.LT(step, tirx.BufferLoad(extent, numbers))
+            return _seq([tirx.BufferStore(var, tirx.Add(start, step), numbers),
+                         tirx.BufferStore(mask, goes, numbers)])  # fmt: skip
+
+        parts = [*map(tirx.AllocBuffer, (mask, most, extent, var)), self._fill(extent, zero)]
+        parts += [tirx.BufferStore(most, zero, [_ZERO]), self._set(extent, loop.extent, note)]
+        inner = [self._fill(mask, _bool(False)), self._memory.each(begin)]
+        with self._memory.masked(mask):
+            inner.append(self.run(loop.body))
+        end = tirx.BufferLoad(most, [_ZERO])
+        return _seq([*parts, tirx.For(step, zero, end, tirx.ForKind.SERIAL, _seq(inner))])
+
+    def _reduce(self, reduction: Reduction) -> Any:
+        """Combine the values of threads, and store the results in each of them."""
+        threads = self._memory.threads
+        if any(isinstance(t, ir.Var) and not any(t.same_as(v) for v, _ in threads)
+               for t in reduction.threads):  # fmt: skip
+            raise NotLockstep("reduce over something other than threads")
+        kept = [k for k, (var, _) in enumerate(threads) if not reduction.over(var)]
+        shape = [tirx.const(threads[k][1], "int32") for k in kept] or [tirx.const(1, "int32")]
+        totals = [tirx.decl_buffer(shape, str(v.ty.dtype), name="total") for v in reduction.values]
+
+        def at(numbers: Sequence[Any]) -> list[Any]:
+            return [numbers[k] for k in kept] or [_ZERO]
+
+        def start(numbers: list[Any]) -> Any:
+            first = items(reduction.combiner.identity_element)
+            return _seq([tirx.BufferStore(t, e, at(numbers))
+                         for t, e in zip(totals, first, strict=True)])  # fmt: skip
+
+        def add(numbers: list[Any]) -> Any:
+            now = [tirx.BufferLoad(t, at(numbers)) for t in totals]
+            values = [self._memory.renamed(v, numbers) for v in reduction.values]
+            stores = _stores(totals, at(numbers), _combined(reduction.combiner, now, values))
+            return tirx.IfThenElse(self._memory.renamed(reduction.condition, numbers), stores, None)
+
+        def spread(numbers: list[Any]) -> Any:
+            parts = [tirx.BufferStore(r.source, tirx.BufferLoad(t, at(numbers)), r.indices)
+                     for r, t in zip(reduction.results, totals, strict=True)]  # fmt: skip
+            return self._memory.renamed(_seq(parts), numbers)
+
+        return _seq([*map(tirx.AllocBuffer, totals), self._memory.each(start, all_threads=True),
+                     self._memory.each(add), self._memory.each(spread)])  # fmt: skip
 
 
-def _attributed(stmt: Any) -> Any:
-    """Return what is under a loop over threads or a hint to a code generator."""
-    if (key := str(stmt.attr_key)) != "thread_extent" and not key.startswith("pragma_"):
-        raise NotLockstep(f"have an attribute {key}")
-    return stmt.body
+def _seq(parts: Sequence[Any]) -> Any:
+    kept = [p for p in parts if p is not None]
+    return kept[0] if len(kept) == 1 else tirx.SeqStmt(kept) if kept else tirx.Evaluate(_ZERO)
 
 
-def _check_part(stmt: Any) -> list[Any]:
-    """Check a statement that each thread executes alone: no barrier may be in it.
-
-    Returns:
-        The buffers that it allocates.
-    """
-    own: list[Any] = []
-    loads: list[Any] = []
-    stores: list[Any] = []
-    rules = [(TensorLoad, lambda n: loads.append(n.source)),
-             (tirx.BufferStore, lambda n: stores.append(n.buffer))]  # fmt: skip
-    tvm_ffi.structural_walk(stmt, rules)
-    if any(_name(c) == SYNC for c in _calls(stmt)):
-        raise NotLockstep("wait for each other where not all may come")
-    tvm_ffi.structural_walk(stmt, (tirx.AllocBuffer, lambda n: own.append(n.buffer)))
-    if scope := next((s for s in map(_scope, own) if s not in (LOCAL, "global")), None):
-        raise NotLockstep(f"allocate {scope} memory where not all may come")
-    written = [b for b in stores if _scope(b) in SHARED]
-    if not _is_single_store(stmt) and any(b.same_as(s) for b in loads for s in written):
-        raise NotLockstep("read and write shared memory where not all may come")
-    return own
+def _evaluate(stmt: Any) -> None:
+    """Drop a barrier, or a value that nothing uses."""
+    if isinstance(stmt.value, ir.Call) and name_of(stmt.value) == ALL_REDUCE:
+        raise NotLockstep("reduce over threads without a combiner")
 
 
-def _check_outer(buffer: Any) -> None:
-    """Check a buffer that the kernel does not allocate."""
-    if _scope(buffer) != "global":
-        raise NotLockstep(f"keep {buffer.name} from one loop to another")
+def _bool(value: bool) -> Any:
+    return tirx.const(value, "bool")
 
 
-def _is_single_store(stmt: Any) -> bool:
-    while isinstance(stmt, tirx.IfThenElse) and stmt.else_case is None:
-        stmt = stmt.then_case
-    return isinstance(stmt, tirx.BufferStore)
+def _store_not(buffer: Any, mask: Any, numbers: Sequence[Any]) -> Any:
+    return tirx.BufferStore(buffer, tirx.Not(tirx.BufferLoad(mask, numbers)), numbers)
 
 
-def _scope(buffer: Any) -> str:
-    return str(buffer.scope())
+def _single(name: str, dtype: str) -> Any:
+    return tirx.decl_buffer([tirx.const(1, "int32")], dtype, name=name)
 
 
-def _buffer(shape: Sequence[Any], like: Any) -> Any:
-    return tirx.decl_buffer(shape, str(like.ty.dtype), name=str(like.name))
+def _combined(combiner: Any, left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
+    mapping: NodeDict[Any] = NodeDict()
+    for var, value in zip([*combiner.lhs, *combiner.rhs], [*left, *right], strict=True):
+        mapping[var] = value
+    return [substitute(e, mapping) for e in items(combiner.result)]
+
+
+def _stores(buffers: Sequence[Any], indices: Sequence[Any], values: Sequence[Any]) -> Any:
+    """Return the statements that store values which are all computed before."""
+    names = [tirx.Var("combined", str(v.ty.dtype)) for v in values]
+    binds = [tirx.Bind(n, v) for n, v in zip(names, values, strict=True)]
+    return _seq([*binds, *(tirx.BufferStore(b, n, list(indices))
+                           for b, n in zip(buffers, names, strict=True))])  # fmt: skip

@@ -18,7 +18,7 @@ from tvm import ir, tirx
 
 from ....analysis.lifting.tir.node import NodeDict
 from ....analysis.support.tvm_compat import SBlock, TensorLoad
-from .lockstep import NotLockstep
+from .thread_checks import NotLockstep
 from .thread_kernels import without_threads
 
 #: Memory that each thread has of its own, or that does not need barriers.

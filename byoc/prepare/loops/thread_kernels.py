@@ -19,7 +19,8 @@ from tvm import ir, s_tir, tirx
 
 from ....analysis.lifting.tir.node import NodeDict, substitute
 from ....analysis.support.tvm_compat import StmtSimplify
-from .lockstep import NotLockstep, in_lockstep
+from .lockstep import in_lockstep
+from .thread_checks import NotLockstep
 
 #: The slowest first.
 BLOCKS = ("blockIdx.z", "blockIdx.y", "blockIdx.x")
