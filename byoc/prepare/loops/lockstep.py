@@ -38,7 +38,7 @@ from .thread_memory import ThreadMemory
 _ZERO = tirx.const(0, "int32")
 
 
-def in_lockstep(body: Any, threads: Sequence[tuple[Any, int]]) -> Any:
+def in_lockstep(body: Any, threads: Sequence[tuple[Any, Any]]) -> Any:
     """Return what a block of threads does, for one thread.
 
     Args:
@@ -55,7 +55,7 @@ def in_lockstep(body: Any, threads: Sequence[tuple[Any, int]]) -> Any:
 class _Lockstep:
     """Rewrites the statements of one kernel."""
 
-    def __init__(self, body: Any, threads: Sequence[tuple[Any, int]]) -> None:
+    def __init__(self, body: Any, threads: Sequence[tuple[Any, Any]]) -> None:
         self._agreed = AgreedValues(body, [var for var, _ in threads])
         self._memory = ThreadMemory(threads, self._agreed)
         self._rules: dict[str, Callable[[Any], Any]] = {
@@ -198,7 +198,7 @@ class _Lockstep:
                for t in reduction.threads):  # fmt: skip
             raise NotLockstep("reduce over something other than threads")
         kept = [k for k, (var, _) in enumerate(threads) if not reduction.over(var)]
-        shape = [tirx.const(threads[k][1], "int32") for k in kept] or [tirx.const(1, "int32")]
+        shape = [threads[k][1] for k in kept] or [tirx.const(1, "int32")]
         totals = [tirx.decl_buffer(shape, str(v.ty.dtype), name="total") for v in reduction.values]
 
         def at(numbers: Sequence[Any]) -> list[Any]:

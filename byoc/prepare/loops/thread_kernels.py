@@ -18,7 +18,7 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 
 from ....analysis.lifting.tir.node import NodeDict, substitute
-from ....analysis.support.tvm_compat import StmtSimplify
+from ....analysis.support.tvm_compat import SBlock, SBlockRealize, StmtSimplify
 from .lockstep import in_lockstep
 from .thread_checks import NotLockstep
 
@@ -45,12 +45,13 @@ def without_threads(func: Any) -> Any:
     lowered = _lowered(func)
 
     def attribute(node: Any, mutator: Any) -> Any:
-        if str(node.attr_key) != "thread_extent":
-            return mutator.default_mutate(node)
-        return _kernel(node)
+        if (key := str(node.attr_key)) == "virtual_thread":
+            raise NotLockstep("have virtual threads")
+        return _kernel(node) if key == "thread_extent" else mutator.default_mutate(node)
 
     body = tvm_ffi.structural_mutate(lowered.body, (tirx.AttrStmt, attribute))
-    return lowered.with_body(body)
+    root = SBlock([], [], [], "root", body)  # where TVM's passes over Relax modules expect it
+    return lowered.with_body(SBlockRealize([], tirx.const(True, "bool"), root))
 
 
 def _lowered(func: Any) -> Any:
@@ -78,14 +79,10 @@ def _kernel(stmt: Any) -> Any:
     if other := next((x.tag for x in launches if x.tag not in BLOCKS + THREADS), None):
         raise NotLockstep(f"have loops over {other}")
     defined = _defined(stmt)
-    for launch in filter(None, blocks):
+    for launch in filter(None, blocks + threads):
         if any(v.same_as(d) for v in _variables(launch.extent) for d in defined):
-            raise NotLockstep(f"compute how many blocks {launch.tag} has")
-    extents = []
-    for launch in filter(None, threads):
-        if not isinstance(launch.extent, tirx.IntImm):
-            raise NotLockstep(f"have {launch.extent} of {launch.tag}, not a known number")
-        extents.append((launch.var, int(launch.extent)))
+            raise NotLockstep(f"compute how many {launch.tag} has")
+    extents = [(launch.var, launch.extent) for launch in filter(None, threads)]
     body = in_lockstep(_one_variable(stmt, launches), extents)
     for launch in filter(None, reversed(blocks)):
         zero = tirx.const(0, str(launch.var.ty.dtype))

@@ -9,7 +9,7 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, tirx
 
-from ....analysis.lifting.tir.node import NodeDict
+from ....analysis.lifting.tir.node import NodeDict, as_dtype
 from ....analysis.support.tvm_compat import TensorLoad
 from .agreed_values import LOCAL, AgreedValues
 from .thread_checks import INVARIANT, SHARED, NotLockstep, attributed, name_of, scope_of
@@ -25,7 +25,7 @@ class ThreadMemory:
         mask: Which threads are active, as a buffer of bools; None if all are.
     """
 
-    def __init__(self, threads: Sequence[tuple[Any, int]], agreed: AgreedValues) -> None:
+    def __init__(self, threads: Sequence[tuple[Any, Any]], agreed: AgreedValues) -> None:
         self.threads, self._agreed = threads, agreed
         self.mask: Any = None
         self._buffers: NodeDict[tuple[Any, bool]] = NodeDict()  # new, and whether each has its own
@@ -72,8 +72,8 @@ class ThreadMemory:
         if self.mask is not None and not all_threads:
             inner = tirx.IfThenElse(tirx.BufferLoad(self.mask, numbers), inner, None)
         for var, (_, extent) in reversed(list(zip(numbers, self.threads, strict=True))):
-            zero, end = (tirx.const(k, str(var.ty.dtype)) for k in (0, extent))
-            inner = tirx.For(var, zero, end, tirx.ForKind.SERIAL, inner)
+            zero = tirx.const(0, dtype := str(var.ty.dtype))
+            inner = tirx.For(var, zero, as_dtype(extent, dtype), tirx.ForKind.SERIAL, inner)
         return inner
 
     def renamed(self, node: Any, numbers: Sequence[Any] = ()) -> Any:
@@ -119,4 +119,4 @@ class ThreadMemory:
         return buffer, False
 
     def _extents(self) -> list[Any]:
-        return [tirx.const(e, "int32") for _, e in self.threads]
+        return [extent for _, extent in self.threads]
