@@ -25,7 +25,7 @@ def finish_module(
     On a CPU, loops over threads of a GPU run one after another.
 
     Raises:
-        ValueError: On a CPU, threads of a PrimFunc share memory or wait for each other.
+        ValueError: On a CPU, threads of a PrimFunc need each other in a way that is not understood.
     """
     if not on_gpu(target):
         result = replace(result, module=serial_threads(result.module))

@@ -7,6 +7,7 @@ from typing import Any
 
 import tvm_ffi
 from tvm import relax, tirx
+from tvm.tirx.buffer import is_buffer_var
 
 from ...analysis.lifting.tir.node import NodeDict, items
 from ...analysis.support.origin import node_of
@@ -97,6 +98,8 @@ class GraphReader:
         types = items(call.ty.fields) if hasattr(call.ty, "fields") else [call.ty]
         if any(extents(getattr(t, "shape", None)) is None for t in types):
             return False
+        if not _fits(func, inputs, len(types)):
+            return False
         op = Op(gvar.name_hint, func, call, inputs, (), node=node_of(binding))
         self.add(binding, op, types)
         for result in op.outputs:
@@ -139,6 +142,15 @@ class GraphReader:
 def _casts(binding: Any) -> bool:
     """Whether a binding casts a value; it may define extents that others use."""
     return isinstance(binding, relax.MatchCast)
+
+
+def _fits(func: Any, inputs: Sequence[Value | None], results: int) -> bool:
+    """Whether a PrimFunc has a buffer for each tensor of a call: inputs first, then results."""
+    params = items(func.params)[: len(inputs) + results]
+    tensors = [value is not None for value in inputs] + [True] * results
+    return len(params) == len(tensors) and all(
+        is_buffer_var(p) for p, tensor in zip(params, tensors, strict=True) if tensor
+    )
 
 
 def _variables(expr: Any) -> Iterator[Any]:

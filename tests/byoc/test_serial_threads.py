@@ -143,10 +143,11 @@ def test_a_store_beside_an_allocated_buffer_is_dropped() -> None:
     assert "thread_binding" not in text
 
 
-def test_threads_that_share_memory_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"swap is for the threads of a GPU, which share memory "
-                                         r"\(shared\); expected a GPU as the target"):  # fmt: skip
-        opinfo.compile(Reversed, [])
+@pytest.mark.parametrize("options", [{"backends": []}, {"shapes": "generic"}])
+def test_threads_that_share_memory_run_statement_by_statement(options: Any) -> None:
+    x = np.random.default_rng(0).standard_normal(64).astype("float32")
+    y = opinfo.compile(Reversed, **options).run(x)
+    np.testing.assert_allclose(y, np.exp(x[::-1]), rtol=1e-6)
 
 
 def test_functions_without_threads_stay() -> None:

@@ -5,7 +5,8 @@
 
 Without shared memory and barriers, threads may run in any order, also in this one; what a thread
 keeps of its own must not outlive its loop. Modules that were written for GPUs compute small steps
-so, such as the routing of a mixture of experts.
+so, such as the routing of a mixture of experts. Threads that need each other run statement by
+statement instead (`lockstep.py`), as those of MLC-LLM's products with experts.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from tvm import ir, tirx
 
 from ....analysis.lifting.tir.node import NodeDict
 from ....analysis.support.tvm_compat import SBlock, TensorLoad
+from .thread_checks import NotLockstep
+from .thread_kernels import without_threads
 
 #: Memory that each thread has of its own, or that does not need barriers.
 SCOPES = ("", "global", "local")
@@ -31,16 +34,17 @@ def serial_threads(mod: Any) -> Any:
     """Return the module without loops over threads; ``mod`` is not changed.
 
     Raises:
-        ValueError: Threads of a PrimFunc share memory, wait for each other, or keep values from one
-            loop to another.
+        ValueError: Threads of a PrimFunc do not run one after another, nor statement by statement.
     """
     changed: dict[Any, Any] = {}
     for gvar, func in mod.functions_items():
         if isinstance(func, tirx.PrimFunc) and _has_threads(func):
-            if reason := _together(func):
+            reason = "launch kernels" if _launches(func) else _together(func)
+            try:
+                changed[gvar] = without_threads(func) if reason else _serial(func)
+            except NotLockstep as error:
                 raise ValueError(f"compile: {gvar.name_hint} is for the threads of a GPU, which "
-                                 f"{reason}; {DO}")  # fmt: skip
-            changed[gvar] = _serial(func)
+                                 f"{reason} and {error}; {DO}") from error  # fmt: skip
     if not changed:
         return mod
     out = mod.clone()
@@ -52,7 +56,14 @@ def serial_threads(mod: Any) -> Any:
 def _has_threads(func: Any) -> bool:
     found: list[Any] = []
     tvm_ffi.structural_walk(func.body, (tirx.For, lambda n: found.append(n.thread_binding)))
-    return any(binding is not None for binding in found)
+    return any(binding is not None for binding in found) or _launches(func)
+
+
+def _launches(func: Any) -> bool:
+    """Whether a PrimFunc has kernels that are lowered already."""
+    found: list[str] = []
+    tvm_ffi.structural_walk(func.body, (tirx.AttrStmt, lambda n: found.append(str(n.attr_key))))
+    return "thread_extent" in found
 
 
 def _together(func: Any) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..analysis import LayoutNormalised
 from ..analysis.support.garbage import rare_collections
 from ..analysis.support.progress import stage
 from ..analysis.support.warn import warn
@@ -127,7 +128,12 @@ def plan(
 
 def _report_absent(lowered: Any, wants: Desired) -> None:
     """Warn of requests for operators that the model does not have."""
-    present = {row.result.name for row in inspect(lowered).known}  # type: ignore[union-attr]
+    present = {_operator(row.result) for row in inspect(lowered).known}
     for name in wants:
         if full(name, "requested layouts") not in present:
             warn(f"requested layouts: the model has no {name}; see `opinfo inspect`")
+
+
+def _operator(answer: Any) -> str:
+    """The name of an operator, which may be over logical buffers."""
+    return str(answer.logical.name if isinstance(answer, LayoutNormalised) else answer.name)

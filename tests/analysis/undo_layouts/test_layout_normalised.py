@@ -8,6 +8,7 @@ import pytest
 import tvm
 from tvm import relax, s_tir
 
+import opinfo
 from opinfo.analysis import (
     Annotation,
     Chain,
@@ -120,3 +121,8 @@ def test_a_pool_in_three_dimensions_that_lowers_so_stays_one() -> None:
 
     info = op_info(lowered(pool, (1, 2, 8, 8, 4)))
     assert isinstance(info, OpInfo) and info.name == "relax.nn.max_pool3d"
+
+
+def test_a_plan_of_operators_over_other_buffers_says_what_is_absent(tan: Any) -> None:
+    with pytest.warns(UserWarning, match="the model has no conv2d"):
+        opinfo.plan(calling(tan, 1), {"conv2d": "NHWC"})

@@ -1,0 +1,109 @@
+"""Check what is in the kernels of a GPU, and where their threads may meet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm_ffi
+from tvm import ir, tirx
+
+from ....analysis.support.tvm_compat import TensorLoad
+from .agreed_values import LOCAL, REDUCTION
+
+SYNC, INVARIANT = "tirx.tvm_storage_sync", "tirx.tvm_thread_invariant"
+ALL_REDUCE = "tirx.tvm_thread_allreduce"
+#: The memory of threads that a CPU has, too.
+SHARED = ("shared", "shared.dyn")
+STATEMENTS = ("AllocBuffer", "AssertStmt", "AttrStmt", "Bind", "BufferStore", "Evaluate", "For",
+              "IfThenElse", "SeqStmt", "While")  # fmt: skip
+#: What calls have in their names that need threads, pointers, or functions of a GPU.
+FOREIGN = ("shuffle", "ptx_", "mma", "warp_", "address", "access_ptr", "extern", "packed", "cuda")
+#: The greatest ``TCallEffectKind`` of calls that only read.
+READS = 2
+
+
+@tvm_ffi.register_error
+class NotLockstep(ValueError):
+    """Why the threads of a kernel do not run statement by statement."""
+
+
+def check_kernel(body: Any) -> None:
+    """Check the statements and calls of a kernel.
+
+    Raises:
+        NotLockstep: A statement or a call that is not understood.
+    """
+    tvm_ffi.structural_walk(body, [(ir.Call, _check_call), (tirx.Stmt, _check_statement)])
+
+
+def _check_call(call: Any) -> None:
+    if (name := name_of(call)) in (SYNC, INVARIANT, ALL_REDUCE):
+        return
+    effect = call.op.get_attr("TCallEffectKind") if isinstance(call.op, ir.Op) else None
+    if effect is None or int(effect) > READS or any(part in name for part in FOREIGN):
+        raise NotLockstep(f"call {name.rpartition('.')[2] or 'a function'}")
+
+
+def _check_statement(stmt: Any) -> None:
+    if (kind := type(stmt).__name__) not in STATEMENTS:
+        raise NotLockstep(f"have a statement {kind}")
+
+
+def name_of(call: Any) -> str:
+    """Return the operator of a call; empty for a function."""
+    return str(getattr(call.op, "name", ""))
+
+
+def scope_of(buffer: Any) -> str:
+    """Return the scope of a buffer."""
+    return str(buffer.scope())
+
+
+def attributed(stmt: Any) -> Any:
+    """Return what is under a loop over threads or a hint to a code generator."""
+    if (key := str(stmt.attr_key)) != "thread_extent" and not key.startswith("pragma_"):
+        raise NotLockstep(f"have an attribute {key}")
+    return stmt.body
+
+
+def allocated(stmt: Any) -> list[Any]:
+    """Return the buffers that a statement allocates."""
+    own: list[Any] = []
+    tvm_ffi.structural_walk(stmt, (tirx.AllocBuffer, lambda n: own.append(n.buffer)))
+    return own
+
+
+def stored(stmt: Any) -> list[Any]:
+    """Return the buffers in which a statement stores."""
+    buffers: list[Any] = []
+    tvm_ffi.structural_walk(stmt, (tirx.BufferStore, lambda n: buffers.append(n.buffer)))
+    return buffers
+
+
+def meets(stmt: Any) -> bool:
+    """Whether a statement has a barrier, or a reduction over threads."""
+    found: list[bool] = []
+    tvm_ffi.structural_walk(stmt, [
+        (ir.Call, lambda n: found.append(name_of(n) in (SYNC, ALL_REDUCE))),
+        (tirx.AttrStmt, lambda n: found.append(str(n.attr_key) in ("thread_extent", REDUCTION))),
+    ])  # fmt: skip
+    return any(found)
+
+
+def runs_alone(stmt: Any) -> bool:
+    """Whether each thread may execute a whole statement before the next one starts.
+
+    TVM puts barriers between stores to shared memory and loads of it. None can be inside a store.
+    """
+    if meets(stmt) or any(scope_of(b) not in (LOCAL, "global") for b in allocated(stmt)):
+        return False
+    sources: list[Any] = []
+    tvm_ffi.structural_walk(stmt, (TensorLoad, lambda n: sources.append(n.source)))
+    written = [b for b in stored(stmt) if scope_of(b) in SHARED]
+    return _is_single_store(stmt) or not any(b.same_as(s) for b in sources for s in written)
+
+
+def _is_single_store(stmt: Any) -> bool:
+    while isinstance(stmt, tirx.IfThenElse) and stmt.else_case is None:
+        stmt = stmt.then_case
+    return isinstance(stmt, tirx.BufferStore)
