@@ -72,3 +72,10 @@ def test_whether_all_or_any_are_true() -> None:
     call = machine(truths, (torch.ones(3, dtype=torch.bool),))
     for values in ([True] * 3, [False] * 3, [True, False, True]):
         assert [bool(t) for t in call(torch.tensor(values))] == [all(values), any(values)]
+
+
+def test_a_condition_may_be_a_value() -> None:
+    def chosen(mask: torch.Tensor, x: torch.Tensor) -> Any:
+        return torch.where(mask, mask, x), torch.where(mask, x, mask), torch.where(mask, mask, mask)
+
+    agrees(chosen, (torch.tensor([True, False, True]), torch.tensor([5, -3, 2**40])))
