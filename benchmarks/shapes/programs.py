@@ -14,6 +14,7 @@ import argparse
 import time
 import warnings
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,16 +42,42 @@ def leaves(value: Any) -> Iterator[Any]:
         yield from leaves(part)
 
 
+def difference(got: np.ndarray, expected: np.ndarray) -> float:
+    """The largest difference of a result, relative to its largest value; inf for wrong NaN.
+
+    Raises:
+        ValueError: The shape or the dtype is not the expected one.
+    """
+    if (got.shape, got.dtype) != (expected.shape, expected.dtype):
+        raise ValueError(f"a result is {got.dtype}{list(got.shape)}, expected "
+                         f"{expected.dtype}{list(expected.shape)}")  # fmt: skip
+    if expected.dtype.kind != "f":
+        return 0.0 if np.array_equal(got, expected) else float("inf")
+    finite = np.isfinite(expected)
+    same = np.array_equal(got[~finite], expected[~finite], equal_nan=True)
+    if not same or not np.isfinite(got[finite]).all():
+        return float("inf")
+    largest = np.abs(expected[finite]).max(initial=0.0)
+    return float(np.abs(got[finite] - expected[finite]).max(initial=0.0) / (largest or 1.0))
+
+
 def apart(program: Program, compiled: Any) -> list[float]:
-    """The largest difference to torch for each run of a program."""
+    """The largest difference to torch for each run of a program, which keeps its arguments.
+
+    Raises:
+        ValueError: Results have another number, shape or dtype, or an argument was written.
+    """
     out = []
     for args in program.arguments:
         with torch.no_grad():
             expected = list(leaves(program.module(*args)))
+        before = [x.copy() for x in leaves(args)]
         got = list(leaves(compiled.run(*leaves(args))))
-        pairs = list(zip(got, expected, strict=True))
-        assert all(a.shape == b.shape for a, b in pairs)
-        out.append(max(float(np.abs(a - b).max() / np.abs(b).max()) for a, b in pairs))
+        if not all(map(partial(np.array_equal, equal_nan=True), before, leaves(args))):
+            raise ValueError("the call wrote to its arguments")
+        if len(got) != len(expected):
+            raise ValueError(f"{len(got)} results, expected {len(expected)}")
+        out.append(max(map(difference, got, expected)))
     return out
 
 

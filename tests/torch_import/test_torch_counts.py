@@ -72,3 +72,26 @@ def test_whether_all_or_any_are_true() -> None:
     call = machine(truths, (torch.ones(3, dtype=torch.bool),))
     for values in ([True] * 3, [False] * 3, [True, False, True]):
         assert [bool(t) for t in call(torch.tensor(values))] == [all(values), any(values)]
+
+
+def test_a_condition_may_be_a_value() -> None:
+    def chosen(mask: torch.Tensor, x: torch.Tensor) -> Any:
+        return torch.where(mask, mask, x), torch.where(mask, x, mask), torch.where(mask, mask, mask)
+
+    agrees(chosen, (torch.tensor([True, False, True]), torch.tensor([5, -3, 2**40])))
+
+
+def test_repeats_as_often_as_an_axis_is_long() -> None:
+    n = {0: torch.export.Dim("n", min=2, max=64)}
+    agrees(lambda x, y: (x.repeat(y.shape[0], 2, 1), x[0].repeat(1, y.shape[0])),
+           *((torch.randn(2, 3), torch.randn(n)) for n in (4, 7)), shapes=(None, n))  # fmt: skip
+
+
+def test_sums_are_of_the_type_that_is_asked_for() -> None:
+    def sums(x: torch.Tensor, y: torch.Tensor) -> Any:
+        wide = y.cumsum(0, dtype=torch.float64)
+        return ((x > 3).cumsum(0, dtype=torch.float32), x.cumsum(0, dtype=torch.float32),
+                x.cumprod(0, dtype=torch.float32), wide == y.double().cumsum(0))  # fmt: skip
+
+    x = torch.tensor([2**30, 2**30, 2**30, 7], dtype=torch.int32)
+    agrees(sums, (x, torch.tensor([1.0, 2.0**-30, 2.0**-30, 3.0])))

@@ -73,6 +73,10 @@ def test_quotients_of_real_numbers_are_those_of_remainders() -> None:
                        torch.tensor([2.0, 2.0, -2.0, -2.0, 0.1, 3.0, -3.0])))  # fmt: skip
 
 
+def test_negation_of_unsigned_integers() -> None:
+    agrees(lambda x: (-x,), (torch.tensor([0, 1, 200, 255], dtype=torch.uint8),))
+
+
 def test_shifts() -> None:
     x, n = torch.tensor([5, -5, 1000, -1, 3]), torch.tensor([1, 2, 63, 64, -1])
     agrees(lambda x, n: (x << n, x >> n, x << 3, x >> 2), (x, n))
@@ -213,12 +217,6 @@ def test_each_operator_has_one_converter() -> None:
 
     names = [name for family in families._FAMILIES for name in family.CONVERTERS]
     assert len(names) == len(set(names)) == len(families.CONVERTERS)
-
-
-def test_repeats_as_often_as_an_axis_is_long() -> None:
-    n = {0: torch.export.Dim("n", min=2, max=64)}
-    agrees(lambda x, y: (x.repeat(y.shape[0], 2, 1), x[0].repeat(1, y.shape[0])),
-           *((torch.randn(2, 3), torch.randn(n)) for n in (4, 7)), shapes=(None, n))  # fmt: skip
 
 
 def test_dropout_in_training_is_refused() -> None:

@@ -19,6 +19,8 @@ from opinfo.frontend.checks.tidy import tidy
 from opinfo.frontend.formats.from_torch import from_program, load
 from opinfo.frontend.formats.torch_program import torch_extents
 
+from .test_torch_edges import agrees
+
 Dim = torch.export.Dim
 
 
@@ -269,3 +271,13 @@ class Lagged(nn.Module):
 
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return x + y[1:]
+
+
+def test_sizes_are_written_as_elements() -> None:
+    def written(x: torch.Tensor) -> Any:
+        n, marked = x.shape[0], x.clone()
+        marked[x > 0] = n
+        number = torch.ops.aten.scalar_tensor(n, dtype=torch.float32)
+        return marked, number + x, torch.full((2,), n / 2), x.masked_fill(x > 0, n)
+
+    agrees(written, *((torch.randn(n),) for n in (5, 3, 8)), shapes=({0: Dim.DYNAMIC},))

@@ -8,6 +8,7 @@ from typing import Any
 
 from tvm import relax
 
+from ..onnx_graph.scalars import Rational
 from .arithmetic.torch_arithmetic import refuse_random
 from .nodes.arguments import Converter, arguments
 from .nodes.constants import evaluated, filled
@@ -49,12 +50,26 @@ def _full(theirs: str) -> Converter:
     def convert(importer: Any, node: Any) -> Any:
         args = arguments(importer, node)
         number = args.get("fill_value", args.get("value"))
+        dtype = importer._convert_data_type(node.meta["val"].dtype)
+        if isinstance(number, Rational):
+            value = importer._number(number, dtype)
+            return importer.block_builder.emit(
+                relax.op.broadcast_to(value, relax.ShapeExpr(importer._sizes(node)))
+            )
         if not isinstance(number, float) or math.isfinite(number):
             return getattr(importer, theirs)(node)
-        dtype = importer._convert_data_type(node.meta["val"].dtype)
         return filled(importer, importer._sizes(node), number, dtype)
 
     return convert
+
+
+def _scalar_tensor(importer: Any, node: Any) -> Any:
+    """Convert scalar_tensor, of a number or of what is computed from sizes."""
+    number = arguments(importer, node)["s"]
+    dtype = importer._convert_data_type(node.meta["val"].dtype)
+    if isinstance(number, (bool, int, float)):
+        return importer.block_builder.emit(relax.const(number, dtype))
+    return importer._number(number, dtype)
 
 
 def _dropout(importer: Any, node: Any) -> Any:
@@ -69,5 +84,5 @@ CONVERTERS: Mapping[str, Converter] = {
     "full.default": _full("_full"), "full_like.default": _full("_full_like"),
     "fill.Scalar": _full("_fill"), "copy.default": _copy, "repeat.default": _repeat,
     "arange.start_step": _arange,
-    "native_dropout.default": _dropout,
+    "scalar_tensor.default": _scalar_tensor, "native_dropout.default": _dropout,
 }  # fmt: skip

@@ -171,14 +171,13 @@ def _mean_with_variance(importer: Any, node: Any) -> Any:
 
 
 def _cumulative(importer: Any, node: Any) -> Any:
-    """Convert cumsum and cumprod, in torch's result type: bool and int32 are summed as int64."""
+    """Convert cumsum and cumprod of elements in torch's result type, which int32 may leave."""
     args = arguments(importer, node)
-    data = args["self"]
-    dtype = importer._convert_data_type(node.meta["val"].dtype)
-    if "int" in dtype and str(data.ty.dtype) != dtype:
-        data = importer.block_builder.emit(relax.op.astype(data, dtype))
+    emit, data, dtype = importer.block_builder.emit, args["self"], importer.computed(node)
+    if str(data.ty.dtype) != dtype:
+        data = emit(relax.op.astype(data, dtype))
     op = getattr(relax.op, node.target._schema.name.partition("::")[2])
-    return importer.block_builder.emit(op(data, args["dim"]))
+    return emit(op(data, args["dim"]))
 
 
 def _clamp(importer: Any, node: Any) -> Any:

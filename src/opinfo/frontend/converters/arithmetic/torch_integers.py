@@ -1,4 +1,4 @@
-"""Shifts of integers."""
+"""Shifts and negation of integers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,16 @@ def _shift(left: bool) -> Converter:
     return convert
 
 
+def _negative(importer: Any, node: Any) -> Any:
+    """Convert neg; TVM lowers that of unsigned integers to a product with -1, which they lack."""
+    x = arguments(importer, node)["self"]
+    if not str(x.ty.dtype).startswith("uint"):
+        return importer.block_builder.emit(op.negative(x))
+    return importer.block_builder.emit(op.subtract(relax.const(0, x.ty.dtype), x))
+
+
 CONVERTERS: Mapping[str, Converter] = {
+    "neg.default": _negative,
     **{f"{name}.{kind}": _shift(left)
        for name, left in (("__lshift__", True), ("__rshift__", False))
        for kind in ("Tensor", "Scalar")},

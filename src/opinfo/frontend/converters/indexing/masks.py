@@ -80,6 +80,18 @@ def _counted(importer: Any, mask: Any) -> tuple[Any, Any]:
     return emit(op.subtract(emit(op.cumsum(flat, 0)), flat)), emit(op.sum(flat))
 
 
+def _where(importer: Any, node: Any) -> Any:
+    """Convert where; the condition may be one of the values, which `operand_types` does not cast.
+
+    Before: ``where(m, m, x)`` with a float32 `x`; after: ``where(m, astype(m, "float32"), x)``.
+    """
+    args, emit = arguments(importer, node), importer.block_builder.emit
+    dtype = importer._convert_data_type(node.meta["val"].dtype)
+    values = [v if str(v.ty.dtype) == dtype else emit(op.astype(v, dtype))
+              for v in (args["self"], args["other"])]  # fmt: skip
+    return emit(op.where(args["condition"], *values))
+
+
 def _masked_scatter(importer: Any, node: Any) -> Any:
     """Convert masked_scatter: the k-th chosen element becomes the k-th of the source.
 
@@ -126,6 +138,7 @@ _SIZED_BY_DATA = ("nonzero.default", "masked_select.default", "_unique2.default"
                   "bincount.default")  # fmt: skip
 CONVERTERS: Mapping[str, Converter] = {
     "masked_scatter.default": _masked_scatter,
+    "where.self": _where,
     "repeat_interleave.Tensor": _repeated,
     **dict.fromkeys(_SIZED_BY_DATA, _depends_on_data),
 }
