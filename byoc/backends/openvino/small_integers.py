@@ -27,6 +27,7 @@ from ...patterns.clamped_values import (
     same_if_clamped,
 )
 from ...patterns.pattern_node import Node, node
+from .integer_sums import rounded_sum
 
 #: Operators whose last operand is an index into the first one, which is checked to be inside.
 _INDEXED = ("relax.take", "relax.gather_elements", "relax.gather_nd")
@@ -68,7 +69,7 @@ def small_or_clamped(node: Node) -> str | None:
         wide = is_wide(value, node.infos) and not _clamped(node, value)
         if wide or _rounded(node, value):
             return f"{value.name} is {value.dtype}, which OpenVINO rounds beyond 2^24"
-    return _saturated(node) or _large_literal(node)
+    return _saturated(node) or rounded_sum(node) or _large_literal(node)
 
 
 def _saturated(of: Node) -> str | None:

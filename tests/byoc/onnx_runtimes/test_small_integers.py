@@ -83,3 +83,40 @@ def test_a_region_wraps_around(name: str) -> None:
     assert expected[0, 0] == -128
     compiled = opinfo.compile(builder.get(), ["openvino"])
     np.testing.assert_array_equal(compiled.run(numbers), expected)
+
+
+def _product(depth: int, cast: bool) -> tuple[Any, dict[str, Any]]:
+    """A product of 8-bit numbers whose sums are as large as they may be."""
+    values = {"a": np.full((2, depth), 255, "uint8"), "b": np.full((depth, 3), -127, "int8")}
+    values["a"][:, 0], values["b"][1] = 254, -3
+    nodes = [op("MatMulInteger", ["a", "b"], "s" if cast else "y")]
+    nodes += [op("Cast", ["s"], "y", to=TensorProto.FLOAT)] if cast else []
+    shapes = {n: (INTEGERS[str(v.dtype)], v.shape) for n, v in values.items()}
+    kind = TensorProto.FLOAT if cast else INTEGERS["int32"]
+    return model(nodes, shapes, {"y": (kind, (2, 3))}, {}), values
+
+
+def test_long_sums_of_integers_are_refused(tmp_path: Path) -> None:
+    """OpenVINO has -132646944 for -132648960: it adds in float32."""
+    with pytest.raises(FileRefused, match="sums up integers to 1"):
+        in_openvino(_product(4096, False)[0], tmp_path)
+
+
+def test_short_sums_of_integers_are_exact(tmp_path: Path) -> None:
+    file, values = _product(500, False)
+    got = in_openvino(file, tmp_path).run(*values.values())
+    np.testing.assert_array_equal(got, oracle(file, values))
+
+
+def test_long_sums_that_become_floats_are_rounded(tmp_path: Path) -> None:
+    file, values = _product(4096, True)
+    got = in_openvino(file, tmp_path).run(*values.values())
+    np.testing.assert_allclose(got, oracle(file, values), rtol=1e-4)
+
+
+def test_a_product_that_may_wrap_around_is_refused(tmp_path: Path) -> None:
+    nodes = [op("MatMul", ["a", "b"], "s"), op("Cast", ["s"], "y", to=TensorProto.FLOAT)]
+    shapes = {n: (INTEGERS["int32"], (2, 2)) for n in "ab"}
+    file = model(nodes, shapes, {"y": (TensorProto.FLOAT, (2, 2))}, {})
+    with pytest.raises(FileRefused, match="sums up integers"):
+        in_openvino(file, tmp_path)
