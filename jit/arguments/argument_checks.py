@@ -10,6 +10,7 @@ import numpy as np
 import tvm_ffi
 
 from .extent import Extent, spelled, value
+from .lazy_arrays import is_lazy, is_masked, resolved
 from .signature import Param
 
 #: Alignment in bytes that compiled code assumes for vector loads.
@@ -171,6 +172,8 @@ class _TensorAcceptor(Acceptor):
         elif isinstance(arg, np.ndarray):
             if self.numpy_dtype is not None and arg.dtype != self.numpy_dtype:
                 raise self.wrong(f"is {arg.dtype}", f"must be {self.dtype}")
+            if type(arg) is not np.ndarray:
+                self.unmasked(arg)
             tensor, dtype = _shared(arg), self.dtype
         else:
             tensor = self.imported(arg)
@@ -196,12 +199,20 @@ class _TensorAcceptor(Acceptor):
             self.last_accepted = tensor
         return tensor
 
+    def unmasked(self, arg: Any) -> None:
+        """Refuse an array with masked elements, of which compiled code would not know."""
+        if is_masked(arg):
+            raise self.wrong("has masked elements", f"must be {self.param}; pass x.filled(value)")
+
     def imported(self, arg: Any) -> Any:
         """Import a tensor of another library through DLPack."""
         if not hasattr(arg, "__dlpack__"):
             raise self.wrong(f"is {type(arg).__name__}", "must be a tensor")
+        if (self.strict or self.is_cache) and is_lazy(arg):
+            expected = f"must be {self.param}; pass x.resolve_neg().resolve_conj()"
+            raise self.wrong("is negated or conjugated when it is read", expected)
         try:
-            return tvm_ffi.from_dlpack(arg)
+            return tvm_ffi.from_dlpack(resolved(arg))
         except Exception as error:  # a DLPack producer may raise anything
             reason = str(error).partition("\n")[0] or type(error).__name__
             raise self.wrong(

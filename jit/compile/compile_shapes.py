@@ -109,7 +109,7 @@ def compile_shapes(
     indices = index_ranges_by_function(mod)
 
     def finish(result: Dispatched) -> Dispatched:
-        return finish_module(result, planned, options.desired, cpu)
+        return finish_module(result, planned, options.desired, cpu, options.proofs)
 
     def link(
         module: Any, dispatched: Dispatched | None, regions: Sequence[Region] = ()
@@ -118,7 +118,7 @@ def compile_shapes(
         return _specialize_and_link(checked, dispatched, settings, cpu, regions)
 
     if saved is not None:
-        dispatched = finish(replay(prepared, saved, backends))
+        dispatched = finish(replay(prepared, saved, backends, options.proofs))
         return link(dispatched.module, dispatched)
     dispatcher = dispatch_to_backends(prepared, settings, backends, options)
     if dispatcher is None:

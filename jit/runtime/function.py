@@ -9,6 +9,7 @@ import tvm_ffi
 
 from ..arguments.boundary import Boundary
 from ..arguments.fast_path import plan
+from ..arguments.lazy_arrays import is_eager
 from .library import Sites
 
 
@@ -41,7 +42,7 @@ class Function:
             run = self._machine()
         try:
             out = run
-            if self._plan is not None:
+            if self._plan is not None and all(map(is_eager, args)):
                 try:
                     out = self._straight(run, self._plan, *args)
                 except Exception:  # not convertible to C++: the boundary reports it below

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
 import opinfo
 from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
@@ -187,3 +187,11 @@ def test_a_tile_repeats_every_axis() -> None:
     x = floats(2, 3, 4, 5)
     got = opinfo.compile(from_model(proto, {}), []).run(x)
     np.testing.assert_array_equal(got, np.tile(x, repeats))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+def test_nan_is_true(dtype: str) -> None:
+    node = helper.make_node("Cast", ["x"], ["y"], to=TensorProto.BOOL)
+    least = np.finfo(dtype).smallest_subnormal
+    x = np.array([np.nan, 0.0, -0.0, INF, 0.5, least, -least], dtype)
+    compare(model([node], {"x": ((7,), dtype)}), {"x": x})

@@ -305,3 +305,12 @@ def test_the_logarithm_of_gamma_at_poles_roots_and_below_zero() -> None:
     agrees(lambda x, n: (x.lgamma(), n.lgamma()), (x.double(), torch.arange(-2, 9)))
     large = torch.tensor([-1e300, -3e305, -1e308, 1e308], dtype=torch.float64)
     agrees(lambda x: (x.lgamma(),), (large,))
+
+
+def test_nan_differs_from_all_numbers() -> None:
+    def compared(x: Any, y: Any, k: Any) -> Any:
+        return (x != x, x != y, x != 0, k != 1, k != k, k != y, torch.where(x != x, y, x))
+
+    x = torch.tensor([0.0, -0.0, torch.nan, 1.0, INF, 2.0])
+    y = torch.tensor([0.0, 0.0, 1.0, torch.nan, INF, 3.0])
+    agrees(compared, (x, y, torch.tensor([0, 1, 2, 3, 4, 5])))

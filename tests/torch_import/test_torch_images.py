@@ -47,6 +47,23 @@ def test_sampled_sizes_may_be_symbolic() -> None:
            shapes=({0: DYNAMIC, 2: DYNAMIC}, {0: DYNAMIC, 1: DYNAMIC}))  # fmt: skip
 
 
+@pytest.mark.parametrize("aligned", [False, True])
+def test_positions_are_reflected_from_afar(aligned: bool) -> None:
+    """TVM counted reflections in int32; infinite positions are the first element in torch."""
+    far = torch.tensor([torch.inf, -torch.inf, torch.nan, 1e6, -1e6, 3e38, 1e5, -7.7, 100.25, 3])
+    row = torch.stack([far, torch.full_like(far, 0.3)], -1)
+    grid = torch.stack([row, row.flip(-1)])[None]
+
+    def sampled(x: Any, grid: Any) -> Any:
+        return tuple(F.grid_sample(x, grid, mode, "reflection", aligned)
+                     for mode in ("bilinear", "nearest"))  # fmt: skip
+
+    agrees(sampled, (torch.randn(1, 2, 4, 5), grid))
+    runs = [(torch.randn(1, 2, h, 6), grid) for h in (4, 7)]
+    if not aligned:
+        agrees(sampled, *runs, shapes=({2: DYNAMIC}, None))
+
+
 def test_a_reflection_of_one_element_is_refused() -> None:
     with pytest.raises(NotImplementedError, match=r"reflects.*'1'.*border"):
         imported(lambda x, g: F.grid_sample(x, g, "bicubic", "reflection", align_corners=True),

@@ -16,6 +16,7 @@ from ....analysis.recurrent.quantized_lstm_operator import NAME as QUANTIZED_LST
 from ....analysis.recurrent.recurrence_operator import NAME as RECURRENCE
 from ...backend.backend import Backend, OnnxReader
 from ...patterns.pattern import Node
+from ...patterns.value_bounds import bounds
 from ..onnx_models.region_cost import cost
 from ..onnx_operators.graph.element_types import DLPACK
 from ..onnx_operators.onnx_writers import network
@@ -58,7 +59,19 @@ def exact(node: Node) -> str | None:
         return f"{name} leaves the order of equal elements open in OpenVINO"
     if name == "relax.add" and not _even_point(node):
         return ODD
+    if _of_nan(node):
+        return f"{name} of floats that may be NaN, which OpenVINO has as greater and as false"
     return None if name == "relax.matmul" else halves(node) or single(node)
+
+
+def _of_nan(node: Node) -> bool:
+    """Whether an operator of a file makes a bool of NaN that ONNX does not; regions avoid these."""
+    if node.info.name not in ("relax.greater", "relax.greater_equal", "relax.astype"):
+        return False
+    operands = [v for v in node.tensors if v is not node.result]
+    return node.result.dtype == "bool" and any(
+        "float" in v.dtype and bounds(v, node.infos) is None for v in operands
+    )
 
 
 def halves(node: Node) -> str | None:

@@ -25,6 +25,7 @@ from ..jit.arguments.checked_bounds import checked_bounds
 from ..jit.arguments.index_checks import checked_indices
 from ..jit.arguments.signature import Signature
 from ..jit.config.strategy import Config, Dim, Strategy
+from ..layout.rewrite.func_proofs import CheckedBounds, FuncProofs
 from ..layout.search.constraints import Desired
 from ..verify.trial_sizes import Subject, sized_calls
 from .backend_choice import BackendChoice, choose_backends
@@ -151,6 +152,10 @@ class _Request:
         builds = {"of TVM's code": ours, "by expected costs": self.shaped(config, choice)}
         return fastest(builds, subject)
 
+    def _checked(self) -> CheckedBounds | None:
+        """Return the bounds of parameters that each call checks."""
+        return None if on_gpu(self.target) else checked_bounds(self.mod, self.signatures)
+
     def _is_free(self) -> bool:
         """Return whether opinfo chooses the backends."""
         return all(x is None for x in (self.backends, self.priority, self.force, self.wants))
@@ -163,15 +168,14 @@ class _Request:
         measure = self.measure and self.measure.anew()
         options = Options(choice.priority, self.force, measure,
                           "best" if backends else "given", self.wants,
-                          choice.calibration)  # fmt: skip
+                          choice.calibration, FuncProofs(self._checked()))  # fmt: skip
         shaped = compile_shapes(self.mod, config, self.target, backends=backends, options=options,
                                 saved=self.plan)  # fmt: skip
         return Compiled(self.target, shaped, self.signatures)
 
     def static(self, source: SourceFile | None, race: bool) -> Compiled:
         """Compile one kernel for all shapes: the plan's build, or the fastest one."""
-        checked = None if on_gpu(self.target) else checked_bounds(self.mod, self.signatures)
-        shared = SharedWork(self.mod, checked)
+        shared = SharedWork(self.mod, self._checked())
         few_bits = shared.prepare.few_bits
         choice = choose_backends(self.backends, self.priority, self.calibration, self.target,
                                  few_bits)  # fmt: skip

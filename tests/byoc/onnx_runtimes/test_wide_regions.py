@@ -14,6 +14,7 @@ import opinfo
 from opinfo.byoc import dispatch
 from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.prepare.prepare import prepare
+from opinfo.jit.arguments.argument_checks import BoundaryError
 
 from .wide_cases import EDGES
 
@@ -101,3 +102,27 @@ def test_an_index_of_a_symbolic_axis_is_not_clamped() -> None:
 
     done = dispatch(prepare(_masked(N, build, table), ["openvino"]), ["openvino"])
     assert [o.op for o in done.left if "is int64" in o.why] == ["relax.take", "relax.less"]
+
+
+def test_ids_of_a_symbolic_number_have_the_bounds_that_a_session_checks(tmp_path: Path) -> None:
+    n = tvm.tirx.Var("n", "int64")
+    table = relax.Var("table", relax.TensorType((100,), "float32"))
+    ids = relax.Var("ids", relax.TensorType((n,), "int64"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [table, ids]):
+        with builder.dataflow():
+            row = builder.emit(op.take(table, ids, 0))
+            next_id = builder.emit(op.add(ids, relax.const(1, "int64")))
+            out = builder.emit(op.multiply(row, builder.emit(op.astype(next_id, "float32"))))
+            out = builder.emit_output(out)
+        builder.emit_func_output(out)
+    compiled = opinfo.compile(builder.get(), ["openvino"], shapes={"n": (1, 64)})
+    assert compiled.dispatched is not None and not compiled.dispatched.left
+    values = np.random.default_rng(0).standard_normal(100, "float32")
+    numbers = np.array([0, 99, 7], "int64")
+    compiled.export(tmp_path / "ids.so")
+    with opinfo.Session(tmp_path / "ids.so") as session:
+        got = session(values, numbers).numpy()
+        np.testing.assert_allclose(got, values[numbers] * (numbers + 1), rtol=1e-6)
+        with pytest.raises(BoundaryError, match="has the element 100"):
+            session(values, np.array([0, 100], "int64"))

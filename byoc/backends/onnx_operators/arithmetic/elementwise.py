@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ....backend.region import Call
+from ....backend.region import Call, Tensor
 from ....patterns.pattern import Node
 from ....patterns.unary_functions import HARD_SWISH, is_softplus
 from ..graph.element_types import ALL, ELEMENT_TYPES, FLOAT, NUMBERS
@@ -123,7 +123,19 @@ def silu(writer: GraphWriter, call: Call, xs: list[str]) -> str:
     return writer.node("Mul", [*xs, writer.node("Sigmoid", xs)])
 
 
+def swapped(name: str) -> Write:
+    """Return a writer of one node over two arguments in the other order.
+
+    In OpenVINO 2026.4, NaN is greater than any number, but not less.
+    """
+    return lambda w, c, xs: w.node(name, arguments(w, c, xs)[::-1])
+
+
 def cast(writer: GraphWriter, call: Call, xs: list[str]) -> str:
+    """A cast; of floats to bool, a comparison, as OpenVINO casts NaN to false."""
+    (source,) = (o.dtype for o in call.operands if isinstance(o, Tensor))
+    if call.result.dtype == "bool" and source in FLOAT:
+        return writer.node("Not", [writer.node("Equal", [*xs, writer.scalar(0, source)])])
     return writer.node("Cast", xs, to=ELEMENT_TYPES[call.result.dtype])
 
 
@@ -181,8 +193,9 @@ ELEMENTWISE: dict[str, OnnxOperator] = {
     "relax.multiply": OnnxOperator(multiply, _NUMBERS),
     "relax.maximum": OnnxOperator(bounded("Max"), _NUMBERS),
     "relax.minimum": OnnxOperator(bounded("Min"), _NUMBERS),
-    **_table({"equal": "Equal", "greater": "Greater", "greater_equal": "GreaterOrEqual",
-              "less": "Less", "less_equal": "LessOrEqual"}, *_COMPARED),
+    **_table({"equal": "Equal", "less": "Less", "less_equal": "LessOrEqual"}, *_COMPARED),
+    "relax.greater": OnnxOperator(swapped("Less"), _COMPARED),
+    "relax.greater_equal": OnnxOperator(swapped("LessOrEqual"), _COMPARED),
     **_table({"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor",
               "logical_not": "Not", "bitwise_and": "And", "bitwise_or": "Or",
               "bitwise_not": "Not"}, typed(BOOL), some_tensor),

@@ -44,7 +44,7 @@ def cast(node: OnnxNode) -> Any:
     data, own = node.graph.tensor(value), value.dtype
     if own == to:
         return data
-    if to == "bool":
+    if to == "bool" and "float" not in own:  # TVM's `not_equal` is false for NaN
         return relax.op.not_equal(data, relax.const(0, own))
     return relax.op.astype(data, to)
 

@@ -1,0 +1,41 @@
+"""Arrays whose memory does not have their elements: masked ones, and views that torch negates.
+
+DLPack exports the memory: of `numpy.ma.masked_array`, masked elements too; of `z.conj().imag`,
+which torch negates when it is read, numbers of the other sign.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tvm_ffi
+from tvm import runtime
+
+#: Types whose memory always has their elements.
+_EAGER = frozenset({np.ndarray, tvm_ffi.Tensor, runtime.Tensor, int, float, bool})
+_LAZY = (("is_neg", "resolve_neg"), ("is_conj", "resolve_conj"))
+
+
+def is_eager(arg: Any) -> bool:
+    """Return whether the memory of an argument has its elements; cheap enough for every call."""
+    return type(arg) in _EAGER or not (is_masked(arg) or is_lazy(arg))
+
+
+def is_masked(arg: Any) -> bool:
+    """Return whether an array has masked elements."""
+    return isinstance(arg, np.ma.MaskedArray) and bool(np.ma.is_masked(arg))
+
+
+def is_lazy(arg: Any) -> bool:
+    """Return whether torch negates or conjugates a tensor when it is read."""
+    asks = (getattr(arg, name, None) for name, _ in _LAZY)
+    return any(ask() is True for ask in asks if callable(ask))
+
+
+def resolved(arg: Any) -> Any:
+    """Return a tensor whose memory has its elements: a copy of one that is lazy, or the same."""
+    if is_lazy(arg):
+        for _, resolve in _LAZY:
+            arg = getattr(arg, resolve)()
+    return arg

@@ -1,0 +1,54 @@
+"""NaN is not greater than a number, and is true: OpenVINO has both the other way round."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto
+from tvm import relax
+
+import opinfo
+from opinfo.byoc.backend.catalog import find
+from opinfo.byoc.compile_file import FileRefused
+
+from .wide_cases import BOOL, F32, in_openvino, model, op
+
+NUMBERS = np.array([np.nan, 0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, 1e-40] * 8, "float32")
+COMPARED: dict[str, Any] = {
+    "greater": np.greater, "greater_equal": np.greater_equal, "less": np.less,
+    "less_equal": np.less_equal, "equal": np.equal,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", ["openvino", "onnxruntime"])
+def test_a_region_has_no_numbers_above_nan(backend: str) -> None:
+    if reason := find(backend).available():
+        pytest.skip(reason)
+    x, y = (relax.Var(n, relax.TensorType((64,), "float32")) for n in "xy")
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, y]):
+        with builder.dataflow():
+            results = [builder.emit(getattr(relax.op, name)(x, y)) for name in COMPARED]
+            results.append(builder.emit(relax.op.astype(x, "bool")))
+            out = builder.emit_output(relax.Tuple(results))
+        builder.emit_func_output(out)
+    compiled = opinfo.compile(builder.get(), [backend])
+    assert compiled.dispatched is not None and not compiled.dispatched.left
+    pair = NUMBERS, np.repeat(NUMBERS[:8], 8)
+    for got, expected in zip(compiled.run(*pair), COMPARED.values(), strict=False):
+        np.testing.assert_array_equal(got, expected(*pair))
+    np.testing.assert_array_equal(compiled.run(*pair)[-1], NUMBERS.astype(bool))
+
+
+@pytest.mark.skipif(bool(find("openvino").available()), reason="no OpenVINO")
+@pytest.mark.parametrize("node", [
+    op("Greater", ["x", "y"], "z"), op("GreaterOrEqual", ["x", "y"], "z"),
+    op("Cast", ["x"], "z", to=BOOL),
+])  # fmt: skip
+def test_a_file_that_asks_for_it_is_refused(node: Any, tmp_path: Path) -> None:
+    shapes = {n: (F32, [64]) for n in node.input}
+    with pytest.raises(FileRefused, match="may be NaN"):
+        in_openvino(model([node], shapes, {"z": (TensorProto.BOOL, [64])}, {}), tmp_path)
