@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..onnx_graph.control_flow import control, scans, sequences
+from ..onnx_graph.control_flow import control, optionals, scans, sequences
 from ..onnx_graph.converter_table import CONVERTERS
 from ..tabular import feature_rows, ngram_counts, trees
 from . import (
@@ -34,7 +34,7 @@ __all__ = [
     "CONVERTERS", "activations", "bit_casts", "channel_norms", "channels_last", "contributed",
     "contributed_quantized", "control", "convolution", "deformable", "dynamic_lstm",
     "elementwise_operators", "embedding_norm", "extrema", "feature_rows", "grids", "grouped_query",
-    "index_operators", "multi_head", "nbits", "ngram_counts", "normalization", "pools",
+    "index_operators", "multi_head", "nbits", "ngram_counts", "normalization", "optionals", "pools",
     "powers", "products", "quantise_linear", "quantized", "quotients", "recurrent", "resizing",
     "roi_align", "rotary_heads", "scans", "sequences", "shapes", "slices_and_pads", "spectral",
     "sums_and_norms", "suppression", "transposed", "trees",
