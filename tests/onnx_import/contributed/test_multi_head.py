@@ -52,7 +52,7 @@ SIZES: Inputs = {
 
 def feed(names: list[str], lengths: tuple[int, int, int, int]) -> dict[str, Array]:
     batch, queries, keys, past = lengths
-    sizes = {"b": batch, "s": queries, "l": keys, "p": past, "t": past + keys}
+    sizes: dict[Any, int] = {"b": batch, "s": queries, "l": keys, "p": past, "t": past + keys}
     arrays: dict[str, Array] = {}
     for k, name in enumerate(names):
         dims, dtype = SIZES[name]
