@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
-from onnx import helper
+from onnx import helper, numpy_helper
 
-from benchmarks.overall.onnx_suite.cases import MEANINGS, with_constants
+from benchmarks.overall.onnx_suite.cases import MEANINGS, as_array, outcome, with_constants
 from benchmarks.overall.operator_suites.array_differences import difference
 from benchmarks.overall.operator_suites.outcomes import (
     CRASHED,
@@ -39,6 +40,28 @@ def test_shapes_dtypes_nan_and_integers_are_compared() -> None:
     assert difference(nan[:1], nan) == "shape (1,), expected (2,)"
     assert difference(np.array([1]), np.array([1.0])) == "dtype int64, expected float64"
     assert difference(np.array([1, 2]), np.array([1, 3])) == "1 of 2 elements differ"
+
+
+def test_numbers_and_tensors_of_onnx_are_arrays() -> None:
+    """Losses and limits are numbers, operands of casts to few bits are `TensorProto`."""
+    array = np.array([1, 2], "float32")
+    assert isinstance(as_array(np.float32(2)), np.ndarray) and as_array(np.float32(2)) == 2
+    np.testing.assert_array_equal(as_array(numpy_helper.from_array(array)), array)
+    assert as_array([array])[0] is array
+
+
+def test_a_refusal_by_compile_is_one() -> None:
+    """Casts to float8 load, and are refused for CPUs by name."""
+    entries = [
+        helper.make_tensor_value_info(name, kind, [2]) for name, kind in (("x", 1), ("y", 17))
+    ]
+    graph = helper.make_graph([helper.make_node("Cast", ["x"], ["y"], to=17)], "g", *(
+        [entry] for entry in entries))  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    one = np.ones(2, "float32")
+    case = SimpleNamespace(name="a", model=model, data_sets=[([one], [one])], rtol=0, atol=0)
+    got = outcome(case)
+    assert got.verdict == REFUSED and "float8_e4m3fn" in got.reason
 
 
 def test_inputs_become_constants() -> None:

@@ -44,13 +44,7 @@ def model(
 
 def compare(proto: Any, *feeds: Mapping[str, Array], tolerance: float = 1e-5) -> tvm.IRModule:
     """Import, compile once, and compare all outputs for each set of inputs; return the module."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(
-        proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    session = _session(proto)
     mod = from_model(proto, {})
     machine = relax.VirtualMachine(tvm.compile(mod, target="llvm"), tvm.cpu())
     assert feeds
@@ -65,6 +59,34 @@ def compare(proto: Any, *feeds: Mapping[str, Array], tolerance: float = 1e-5) ->
             largest = np.abs(b).max(initial=0) if b.dtype.kind == "f" else 0
             np.testing.assert_allclose(a.numpy(), b, rtol=0, atol=tolerance * max(largest, 1e-6))
     return mod
+
+
+def reference(proto: Any, feed: Mapping[str, Array]) -> list[Array]:
+    """Return the outputs that ONNX Runtime computes."""
+    results: list[Array] = _session(proto).run(None, dict(feed))
+    return results
+
+
+def outputs(proto: Any, *feeds: Mapping[str, Array]) -> list[Array]:
+    """Import, compile once, call a model, and return the outputs of all calls in one list."""
+    machine = relax.VirtualMachine(tvm.compile(from_model(proto, {}), target="llvm"), tvm.cpu())
+    results = []
+    for feed in feeds:
+        args = [tvm.runtime.tensor(np.require(feed[i.name], requirements="C"))
+                for i in proto.graph.input]  # fmt: skip
+        result = machine["main"](*args)
+        results += [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
+    return [x.numpy() for x in results]
+
+
+def _session(proto: Any) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(
+        proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
 
 
 def floats(*shape: int, seed: int = 0) -> Array:

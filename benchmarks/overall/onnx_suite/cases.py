@@ -30,13 +30,13 @@ SECONDS = 120
 MEANINGS: Mapping[str, str] = {
     RIGHT: "outputs as expected",
     CONSTANT: "outputs as expected once all inputs but the first are constants",
-    REFUSED: "`opinfo.load` names the node and the reason",
+    REFUSED: "`opinfo.load` names the node, or `opinfo.compile` the value, and the reason",
     UNCALLED: "the call raises",
     UNCOMPILED: "`opinfo.compile` raises",
     WRONG: "an output differs",
     CRASHED: "the process died",
     LATE: "no outcome in time",
-    OTHER: "an input or output is a sequence or missing: not run",
+    OTHER: "an input or output is a sequence or an optional: not run",
 }
 
 
@@ -51,7 +51,7 @@ def collected() -> list[tuple[str, Any]]:
 
 def outcome(case: Any, seconds: int = SECONDS) -> Outcome:
     """Return what becomes of a case within a time."""
-    inputs, outputs = case.data_sets[0]
+    inputs, outputs = ([as_array(x) for x in values] for values in case.data_sets[0])
     if any(not isinstance(x, np.ndarray) for x in [*inputs, *outputs]):
         return Outcome(case.name, OTHER)
     try:
@@ -66,6 +66,15 @@ def outcome(case: Any, seconds: int = SECONDS) -> Outcome:
     if second.verdict == RIGHT:
         return Outcome(case.name, CONSTANT, first.reason)
     return second
+
+
+def as_array(value: Any) -> Any:
+    """Return a number or an `onnx.TensorProto` as an array, and other values unchanged."""
+    from onnx import TensorProto, numpy_helper
+
+    if isinstance(value, np.generic):
+        return np.asarray(value)
+    return numpy_helper.to_array(value) if isinstance(value, TensorProto) else value
 
 
 def with_constants(model: Any, inputs: Sequence[Any]) -> Any:
@@ -101,7 +110,9 @@ def _attempt(case: Any, model: Any, inputs: Sequence[Any], outputs: Sequence[Any
     except TimeoutError:
         raise
     except Exception as error:  # what is not caught by name is a result of the benchmark
-        return Outcome(case.name, UNCOMPILED, f"{type(error).__name__}: {error}"[:300])
+        text = f"{type(error).__name__}: {error}"
+        refused = isinstance(error, ValueError) and str(error).startswith("compile: ")
+        return Outcome(case.name, REFUSED if refused else UNCOMPILED, text[:300])
     try:
         got = compiled.run(*inputs)
     except TimeoutError:

@@ -1,17 +1,13 @@
-"""The largest elements of windows, with their positions, which no operator of Relax returns."""
+"""The largest elements of windows in programs of torch, with their positions."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from tvm import te, tirx
-
+from ..formulas.largest_of_windows import Place, largest_of_windows
 from .nodes.declared_types import parts_of
-
-#: Returns the position along an axis, and whether it is inside, for a window and a step in it.
-Place = Callable[[int, Any, Any], tuple[Any, Any]]
 
 
 def largest(
@@ -26,46 +22,10 @@ def largest(
         extents: The largest extents of a window.
         place: Where a window reads.
     """
-
-    def compute(data: Any) -> Any:
-        lead, count = len(data.shape) - len(sizes), len(sizes)
-        steps = [te.reduce_axis((0, extent), name=f"k{k}") for k, extent in enumerate(extents)]
-
-        def element(*at: Any) -> Any:
-            places = [place(k, at[lead + k], steps[k]) for k in range(count)]
-            inside = tirx.all(*(within for _, within in places))
-            flat = places[0][0]
-            for (position, _), size in zip(places[1:], data.shape[lead + 1 :], strict=True):
-                flat = flat * size + position
-            value = data(*at[:lead], *(position for position, _ in places))
-            lowest = tirx.min_value(data.dtype) if "int" in str(data.dtype) else _lowest(data.dtype)
-            none = tirx.const(-1, "int64")
-            return reducer(
-                (tirx.if_then_else(inside, flat.astype("int64"), none),
-                 tirx.if_then_else(inside, value, lowest)), axis=steps)  # fmt: skip
-
-        reducer = te.comm_reducer(_better, _identity, name="largest")
-        return te.compute((*data.shape[:lead], *sizes), element, name="largest")
-
-    both = importer.block_builder.emit_te(compute, x)
+    both = importer.block_builder.emit_te(
+        lambda data: largest_of_windows(data, sizes, extents, place), x)  # fmt: skip
     position, value = parts_of(importer, both, 2)
     return [value, position]
-
-
-def _lowest(dtype: Any) -> Any:
-    return tirx.const(float("-inf"), dtype)
-
-
-def _better(left: Any, right: Any) -> Any:
-    """Return the pair with the larger element; the first of equal ones; never one outside."""
-    larger = tirx.any(right[1] > left[1], tirx.all(right[1] == left[1], right[0] < left[0]))
-    takes = tirx.all(right[0] >= 0, tirx.any(left[0] < 0, larger))
-    return tuple(tirx.Select(takes, right[k], left[k]) for k in (0, 1))
-
-
-def _identity(index: Any, value: Any) -> Any:
-    lowest = tirx.min_value(value) if "int" in str(value) else _lowest(value)
-    return tirx.const(-1, index), lowest
 
 
 def is_read(node: Any, place: int) -> bool:

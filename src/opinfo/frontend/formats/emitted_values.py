@@ -12,7 +12,7 @@ from tvm import relax
 from ..onnx_checks.onnx_schema import check_sizes
 from ..onnx_graph.onnx_node import OnnxNode, dims_of
 from ..onnx_graph.scalars import Rational, is_expr
-from ..onnx_graph.values import ListValue, NotConvertible, TensorValue, of_expr
+from ..onnx_graph.values import AbsentValue, ListValue, NotConvertible, TensorValue, of_expr
 from .onnx_scope import known_dims
 
 #: Operators whose results have sizes that depend on data.
@@ -40,7 +40,7 @@ def as_values(builder: relax.BlockBuilder, node: OnnxNode, result: Any) -> list[
     """Return a converter's result as values, with sizes that are all known or symbolic."""
     if isinstance(result, (list, tuple)):
         return [value for part in result for value in as_values(builder, node, part)]
-    if result is None or isinstance(result, (TensorValue, ListValue)):
+    if result is None or isinstance(result, (TensorValue, ListValue, AbsentValue)):
         return [result]
     if isinstance(result, relax.Tuple):
         return [value for part in result.fields for value in as_values(builder, node, part)]

@@ -231,7 +231,8 @@ class GraphImport:
         if body is not None:
             return self._inlined(node, body)
         where = f" of domain '{node.domain}'" if node.domain else ""
-        raise NotConvertible(f"the operator {node.op}{where} has no lowering to Relax")
+        raise NotConvertible(f"the operator {node.op}{where} has no lowering to Relax; compute it "
+                             "by other operators, or outside of the model")  # fmt: skip
 
     def _converted(self, node: OnnxNode, convert: Converter) -> list[Any]:
         inner = half_types.widened(node)
@@ -269,7 +270,7 @@ class GraphImport:
         inner: Any = dict(zip(body.input, node.inputs, strict=False))
         for absent in body.input:
             inner.setdefault(absent, None)
-        bound = {**functions.defaults(body), **node.attrs}
+        bound = {**functions.defaults(node, body, self.functions), **node.attrs}
         outer, self.opset = self.opset, functions.opset(body, self.opset)
         self._functions += 1
         try:

@@ -52,11 +52,16 @@ def _type_of(node: OnnxNode, k: int) -> Any:
                                                  for d in node.shape(k)])  # fmt: skip
 
 
-def defaults(function: Any) -> dict[str, Any]:
-    """Return the default attributes of a function in a model."""
+def defaults(node: OnnxNode, function: Any, functions: Mapping[tuple[str, str], Any]) -> Any:
+    """Return the default attributes of a function: of the model, or of an operator's schema."""
+    import onnx
     from onnx import helper
 
-    return {a.name: helper.get_attribute_value(a) for a in function.attribute_proto}
+    if (node.domain, node.op) in functions:
+        return {a.name: helper.get_attribute_value(a) for a in function.attribute_proto}
+    formals = onnx.defs.get_schema(node.op, node.opset, node.domain).attributes
+    values = {name: formal.default_value for name, formal in formals.items()}
+    return {name: helper.get_attribute_value(v) for name, v in values.items() if v.name}
 
 
 def opset(function: Any, outside: int) -> int:

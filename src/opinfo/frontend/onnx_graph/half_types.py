@@ -26,14 +26,17 @@ MOVES = frozenset(
     "DepthToSpace Dropout Expand EyeLike Flatten Gather GatherElements GatherND GlobalMaxPool "
     "Identity If Loop Max MaxPool Min NonZero OneHot Pad Relu Reshape ReverseSequence Scan "
     "SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength "
-    "Shape Size Slice SpaceToDepth Split SplitToSequence Squeeze Tile Transpose Trilu "
-    "Unsqueeze Where".split()
+    "Shape Size Slice SpaceToDepth Split SplitToSequence Squeeze TensorScatter Tile Transpose "
+    "Trilu Unsqueeze Where".split()
 )
 #: Operators that move elements unless they reduce those that meet.
 SCATTERS = frozenset({"ScatterElements", "ScatterND"})
 #: Operators whose first two operands are multiplied with a result of another dtype.
 PRODUCTS = frozenset({"Conv", "ConvTranspose", "MatMul", "Gemm", "FusedConv", "FusedGemm",
-                      "FusedMatMul"})  # fmt: skip
+                      "FusedMatMul", "TransposeMatMul"})  # fmt: skip
+
+#: Operators of ONNX Runtime that have products inside, whose converters widen the rest.
+MIXED = frozenset({"Attention", "GroupQueryAttention", "MatMulNBits", "MultiHeadAttention"})
 
 
 def accumulated(data: Any) -> str | None:
@@ -74,6 +77,8 @@ def _is_half(value: Any) -> bool:
 
 def _moves(node: OnnxNode) -> bool:
     if any(isinstance(value, ListValue) for value in node.inputs):
+        return True
+    if node.domain and node.op in MIXED:
         return True
     return node.op in MOVES or (
         node.op in SCATTERS and node.text("reduction", "none") in ("none", "")

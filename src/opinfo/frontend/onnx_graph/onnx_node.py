@@ -110,7 +110,8 @@ class OnnxNode:
         """Return the numbers of input `k`; refuses others, as they are only known at run time."""
         value = self.value(k)
         if value.elements is None:
-            self.refuse(f"{what} is computed at run time, expected a constant")
+            self.refuse(f"{what} is computed at run time, expected a constant: make it an "
+                        "initializer")  # fmt: skip
         if not value.is_constant:
             self.refuse(f"{what} depends on symbolic dimensions", *value.elements.reshape(-1))
         return value.elements
@@ -119,7 +120,8 @@ class OnnxNode:
         """Return the elements of input `k` as numbers or expressions over symbolic dimensions."""
         value = self.value(k)
         if value.elements is None:
-            self.refuse(f"{what} is computed at run time from data")
+            self.refuse(f"{what} is computed at run time from data, expected a constant or a "
+                        "function of sizes: make it an initializer")  # fmt: skip
         items = value.elements.reshape(-1).tolist()
         whole = [x.top if isinstance(x, Rational) and x.bottom == 1 else x for x in items]
         return [x if is_expr(x) else int(x) for x in whole]

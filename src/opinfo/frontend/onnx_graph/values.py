@@ -64,6 +64,11 @@ class ListValue:
     items: list[Any] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class AbsentValue:
+    """An ONNX optional without an element."""
+
+
 def constant(array: np.ndarray[Any, Any]) -> TensorValue:
     """Return a value of known numbers."""
     return TensorValue(array.dtype.name, array)

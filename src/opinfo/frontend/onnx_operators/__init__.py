@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from ..onnx_graph.control_flow import control, scans, sequences
+from ..onnx_graph.control_flow import control, optionals, scans, sequences
 from ..onnx_graph.converter_table import CONVERTERS
 from ..tabular import feature_rows, ngram_counts, trees
 from . import (
     activations,
     bit_casts,
+    channels_last,
     contributed,
+    contributed_quantized,
     convolution,
     deformable,
     elementwise_operators,
@@ -21,16 +23,19 @@ from . import (
     transposed,
 )
 from .arithmetic import extrema, powers, quotients, sums_and_norms
+from .attention import grouped_query, multi_head, rotary_heads
 from .detection import roi_align, suppression
-from .norms import channel_norms, normalization
+from .norms import channel_norms, embedding_norm, normalization
+from .packed_weights import nbits
 from .recurrence import dynamic_lstm, recurrent
 from .shaping import grids, resizing, shapes, slices_and_pads
 
 __all__ = [
-    "CONVERTERS", "activations", "bit_casts", "channel_norms", "contributed", "control",
-    "convolution", "deformable", "dynamic_lstm", "elementwise_operators", "extrema", "feature_rows",
-    "grids", "index_operators", "ngram_counts", "normalization", "pools", "powers", "products",
-    "quantize_linear", "quantized", "quotients", "recurrent", "resizing", "roi_align", "scans",
-    "sequences", "shapes", "slices_and_pads", "spectral", "sums_and_norms", "suppression",
-    "transposed", "trees",
+    "CONVERTERS", "activations", "bit_casts", "channel_norms", "channels_last", "contributed",
+    "contributed_quantized", "control", "convolution", "deformable", "dynamic_lstm",
+    "elementwise_operators", "embedding_norm", "extrema", "feature_rows", "grids", "grouped_query",
+    "index_operators", "multi_head", "nbits", "ngram_counts", "normalization", "optionals", "pools",
+    "powers", "products", "quantize_linear", "quantized", "quotients", "recurrent", "resizing",
+    "roi_align", "rotary_heads", "scans", "sequences", "shapes", "slices_and_pads", "spectral",
+    "sums_and_norms", "suppression", "transposed", "trees",
 ]  # fmt: skip

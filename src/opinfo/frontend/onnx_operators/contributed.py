@@ -84,7 +84,15 @@ ACTIVATIONS: dict[str, Any] = {
     "Tanh": lambda x, a: relax.op.tanh(x),
     "LeakyRelu": lambda x, a: relax.op.nn.leakyrelu(x, float(a[0]) if a else 0.01),
     "Clip": lambda x, a: relax.op.clip(x, float(a[0]), float(a[1])),
+    "HardSigmoid": lambda x, a: _hard_sigmoid(x, *(map(float, a) if a else (0.2, 0.5))),
 }
+
+
+def _hard_sigmoid(data: Any, alpha: float, beta: float) -> Any:
+    dtype = str(data.ty.dtype)
+    line = relax.op.add(relax.op.multiply(data, relax.const(alpha, dtype)),
+                        relax.const(beta, dtype))  # fmt: skip
+    return relax.op.clip(line, 0.0, 1.0)
 
 
 @converts("FusedConv", domain=MICROSOFT)
@@ -107,4 +115,8 @@ def _activated(node: OnnxNode, result: Any) -> Any:
         return result
     if name not in ACTIVATIONS:
         node.refuse(f"activation '{name}', expected one of {', '.join(ACTIVATIONS)}")
-    return ACTIVATIONS[name](node.emit(result), list(node.attr("activation_params") or []))
+    numbers = node.attr("activation_params") or [
+        node.attrs[f"activation_{part}"] for part in ("alpha", "beta", "gamma")
+        if f"activation_{part}" in node.attrs
+    ]  # fmt: skip
+    return ACTIVATIONS[name](node.emit(result), list(numbers))

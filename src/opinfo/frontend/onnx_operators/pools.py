@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
-from tvm import relax
+from tvm import relax, tirx
 
+from ..formulas.largest_of_windows import largest_of_windows
 from ..onnx_graph.converter_table import converts
 from ..onnx_graph.onnx_node import OnnxNode, dims_of
-from ..onnx_graph.tvm_converters import convert
 from ..onnx_graph.values import Dim
 from .convolution import LAYOUTS, Window, prepadded, require_reach, window
 from .shaping.slices_and_pads import padded
@@ -18,13 +19,51 @@ from .shaping.slices_and_pads import padded
 @converts("MaxPool")
 def max_pool(node: OnnxNode) -> Any:
     """Return the maximum of each window."""
-    if node.wants(1):
-        node.refuse("the indices of a MaxPool are read, which has no lowering")
     what = _window(node)
     _check_inside(node, what)
-    low = _lowest(node.dtype(0))
-    data, what = prepadded(node, node.tensor(0), _rounded_up(node, what), low)
-    return _pool(node, "max_pool", data, what, False)
+    low, whole = _lowest(node.dtype(0)), _rounded_up(node, what)
+    data, what = prepadded(node, node.tensor(0), whole, low)
+    pooled = _pool(node, "max_pool", data, what, False)
+    return _with_positions(node, whole, dims_of(node.builder.normalize(pooled))) if (
+        node.wants(1)) else pooled  # fmt: skip
+
+
+def _with_positions(node: OnnxNode, what: Window, dims: list[Dim]) -> Any:
+    """Return the maxima, of the given sizes, and the places of them in the flat data."""
+    sizes, swapped = node.shape(0), bool(node.attr("storage_order", 0))
+    spatial = sizes[2:]
+
+    def place(k: int, at: Any, step: Any) -> tuple[Any, Any]:
+        position = at * what.strides[k] + step * what.dilations[k] - what.before[k]
+        return position, tirx.all(position >= 0, position < spatial[k])
+
+    both = node.builder.emit_te(
+        lambda data: largest_of_windows(data, dims[2:], what.kernel, place), node.tensor(0),
+        primfunc_name_hint="max_pool_positions")  # fmt: skip
+    flat, value = (node.emit(relax.TupleGetItem(both, k)) for k in (0, 1))
+    if swapped:
+        flat = _by_columns(node, flat, spatial)
+    area = functools.reduce(node.arithmetic.multiply, spatial, 1)
+    planes = node.emit(relax.op.arange(0, node.arithmetic.multiply(*sizes[:2]), 1, "int64"))
+    extent = node.reshape(node.shape_tensor([area]), [])
+    first = node.emit(relax.op.multiply(planes, extent))
+    first = node.reshape(first, [*sizes[:2], *[1] * len(spatial)])
+    return [value, relax.op.add(flat, first)]
+
+
+def _by_columns(node: OnnxNode, flat: Any, spatial: list[Dim]) -> Any:
+    """Return positions that count along the first axis fastest, given those along the last."""
+    result, scale = relax.const(0, "int64"), 1
+    scales = []
+    for extent in spatial:
+        scales.append(scale)
+        scale = node.arithmetic.multiply(scale, extent)
+    for extent, own in zip(reversed(spatial), reversed(scales), strict=True):
+        size, factor = (node.reshape(node.shape_tensor([d]), []) for d in (extent, own))
+        digit = node.emit(relax.op.floor_mod(flat, size))
+        flat = node.emit(relax.op.floor_divide(flat, size))
+        result = node.emit(relax.op.add(result, relax.op.multiply(digit, factor)))
+    return result
 
 
 def _lowest(dtype: str) -> float:
@@ -128,9 +167,25 @@ def _pool(node: OnnxNode, name: str, data: Any, what: Window, include: bool) -> 
 
 @converts("MaxUnpool")
 def max_unpool(node: OnnxNode) -> Any:
-    """Put each maximum back to its place; TVM reads as many places as there are maxima."""
+    """Put each maximum back to its place, and zeros elsewhere."""
     node.check_shape(1, node.shape(0))
-    return convert(node)
+    sizes, kernel = node.shape(0), list(node.attr("kernel_shape"))
+    rank, arithmetic = len(kernel), node.arithmetic
+    strides = list(node.attr("strides") or [1] * rank)
+    pads = list(node.attr("pads") or [0] * (2 * rank))
+    dims = [*sizes[:2], *(
+        arithmetic.add(arithmetic.multiply(arithmetic.add(sizes[k + 2], -1), strides[k]),
+                       kernel[k] - pads[k] - pads[k + rank]) for k in range(rank))]  # fmt: skip
+    if node.has(2):
+        given = node.integers(2, "output_shape")
+        if len(given) != len(dims) or not all(map(arithmetic.equal, given, dims)):
+            node.refuse(f"output_shape is {given}, expected {dims}: runtimes differ in what its "
+                        "places are then; leave it out, and pad the result")  # fmt: skip
+    count = functools.reduce(arithmetic.multiply, dims, 1)
+    zeros = node.emit(relax.op.zeros([count], node.dtype(0)))
+    flat = [node.emit(relax.op.reshape(node.tensor(k), [-1])) for k in (1, 0)]
+    full = node.emit(relax.op.scatter_elements(zeros, *flat, 0))
+    return node.reshape(full, dims)
 
 
 @converts("GlobalAveragePool")

@@ -17,11 +17,9 @@ def matmul(node: OnnxNode) -> Any:
     return _product(node, node.tensor(0), node.tensor(1))
 
 
-@converts("FusedMatMul", domain=MICROSOFT)
+@converts("FusedMatMul", "TransposeMatMul", domain=MICROSOFT)
 def fused_matmul(node: OnnxNode) -> Any:
     """Multiply matrices that may be transposed, times a number."""
-    if node.attr("transBatchA", 0) or node.attr("transBatchB", 0):
-        node.refuse("transBatchA and transBatchB have no lowering")
     return _times(node, _product(node, *_sides(node)), "alpha")
 
 
@@ -45,6 +43,8 @@ def _sides(node: OnnxNode) -> list[Any]:
     sides = []
     for k, name in enumerate(("transA", "transB")):
         data, rank = node.tensor(k), node.rank(k)
+        if node.attr(f"transBatch{name[-1]}", 0) and rank > 2:  # the first axis is that of rows
+            data = node.emit(relax.op.permute_dims(data, [*range(1, rank - 1), 0, rank - 1]))
         if node.attr(name, 0) and rank > 1:
             order = [*range(rank - 2), rank - 1, rank - 2]
             data = node.emit(relax.op.permute_dims(data, order))

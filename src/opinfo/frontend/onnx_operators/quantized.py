@@ -150,7 +150,8 @@ class _Renumbered:
 
 
 def _dequantized(node: OnnxNode, k: int, axis: int) -> Any:
-    scale, point = _scalar(node, k + 1), _scalar(node, k + 2)
+    scale = _scalar(node, k + 1)
+    point = _scalar(node, k + 2) if node.has(k + 2) else relax.const(0, node.dtype(k))
     return node.emit(relax.op.dequantize(node.tensor(k), scale, point, axis % node.rank(k)))
 
 
@@ -162,7 +163,10 @@ def _scalar(node: OnnxNode, k: int) -> Any:
 
 def _quantized(node: OnnxNode, result: Any, k: int, axis: int) -> Any:
     """Round to the dtype of the zero point, halves to even as ONNX does."""
-    return codes_of(node, result, _scalar(node, k), _scalar(node, k + 1), node.dtype(k + 1))
+    point = _scalar(node, k + 1) if node.has(k + 1) else None
+    return codes_of(
+        node, result, _scalar(node, k), point, node.dtype(0 if point is None else k + 1)
+    )
 
 
 def codes_of(node: OnnxNode, data: Any, scale: Any, point: Any, dtype: str) -> Any:

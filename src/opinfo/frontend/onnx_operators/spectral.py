@@ -22,20 +22,25 @@ def dft(node: OnnxNode) -> Any:
     sizes = node.shape(0)
     rank, parts = len(sizes), _parts(node, sizes[-1])
     axis = _axis(node, rank)
-    extent = _positive(node, 1, "dft_length") if node.has(1) else sizes[axis]
-    if is_expr(extent):
-        node.refuse("a transform of a symbolic size", extent)
     inverse, onesided = (bool(node.attr(name, 0)) for name in ("inverse", "onesided"))
-    if onesided and (inverse or parts == 2):
-        node.refuse("onesided is 1 with complex numbers or the inverse, expected 0")
+    if is_expr(sizes[axis]) and not node.has(1):
+        node.refuse("a transform of a symbolic size", sizes[axis])
+    real = onesided and inverse
+    whole = 2 * (sizes[axis] - 1) if real and not node.has(1) else sizes[axis]
+    extent = _positive(node, 1, "dft_length") if node.has(1) else whole
+    if onesided and parts != (2 if inverse else 1):
+        node.refuse(f"onesided is 1 with {parts} numbers an element, expected 1, or 2 for the "
+                    "inverse")  # fmt: skip
+    count = extent // 2 + 1 if real else extent
     order = [k for k in range(rank - 1) if k != axis]
     data = node.emit(relax.op.permute_dims(node.tensor(0), [*order, axis, rank - 1]))
-    data = _of_extent(node, data, rank - 2, sizes[axis], extent)
+    data = _of_extent(node, data, rank - 2, sizes[axis], count)
     outer = [sizes[k] for k in order]
-    data = node.emit(relax.op.reshape(data, [*outer, extent * parts]))
-    matrix = waves(node, extent, parts, onesided, inverse)
+    data = node.emit(relax.op.reshape(data, [*outer, count * parts]))
+    matrix = _half_waves(node, extent) if real else waves(node, extent, parts, onesided, inverse)
     result = node.emit(relax.op.matmul(data, relax.const(matrix, node.dtype(0))))
-    result = node.emit(relax.op.reshape(result, [*outer, matrix.shape[1] // 2, 2]))
+    last = 1 if real else 2
+    result = node.emit(relax.op.reshape(result, [*outer, matrix.shape[1] // last, last]))
     places = [*order, axis, rank - 1]
     return relax.op.permute_dims(result, [places.index(k) for k in range(rank)])
 
@@ -93,6 +98,20 @@ def waves(
     if parts == 2:
         matrix[:, 1, :, 0], matrix[:, 1, :, 1] = imaginary, real
     return matrix.reshape(extent * parts, count * 2).astype(node.dtype(0))
+
+
+def _half_waves(node: OnnxNode, extent: int) -> np.ndarray[Any, Any]:
+    """Return the matrix from half of a spectrum, in complex numbers, to the elements of a signal.
+
+    The other half is its conjugate, so all but the ends of a half count twice.
+    """
+    count = extent // 2 + 1
+    if extent < 1 or 2 * extent * count > MOST:
+        node.refuse(f"a transform of {extent} elements, expected 1 to {int(MOST**0.5)}")
+    turns = np.outer(np.arange(count), np.arange(extent)) % extent / extent
+    times = np.where(2 * np.arange(count) % extent == 0, 1, 2)[:, None] / extent
+    matrix = np.stack([times * np.cos(2 * np.pi * turns), -times * np.sin(2 * np.pi * turns)], 1)
+    return matrix.reshape(2 * count, extent).astype(node.dtype(0))
 
 
 def _positive(node: OnnxNode, k: int, what: str) -> int:

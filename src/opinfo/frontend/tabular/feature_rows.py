@@ -21,6 +21,16 @@ def scaler(node: OnnxNode) -> Any:
     return single(node, relax.op.multiply(shifted, scale))
 
 
+@converts("ArrayFeatureExtractor", domain=ML)
+def array_feature_extractor(node: OnnxNode) -> Any:
+    """Take columns of the last axis; a vector counts as one row."""
+    columns = node.reshape(node.tensor(1), [-1])
+    data = (
+        node.tensor(0) if node.rank(0) > 1 else node.emit(relax.op.expand_dims(node.tensor(0), 0))
+    )
+    return relax.op.take(data, columns, -1)
+
+
 @converts("Binarizer", domain=ML)
 def binarizer(node: OnnxNode) -> Any:
     """Return 1 where an element is above a threshold, and else 0."""

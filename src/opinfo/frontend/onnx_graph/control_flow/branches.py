@@ -16,7 +16,7 @@ from tvm import relax, tirx
 
 from ....analysis.support.tvm_compat import StringImm
 from ..onnx_node import dims_of
-from ..values import ListValue, NodeError, NotConvertible, of_expr
+from ..values import NodeError, NotConvertible, TensorValue, of_expr
 
 #: Takes a tensor, its number of dimensions, and the text of an error.
 CHECK = "vm.builtin.check_tensor_info"
@@ -116,7 +116,7 @@ def _branch(graph: Any, body: Any, scope: Mapping[str, Any]) -> tuple[Any, list[
     graph.builder._begin_binding_block()
     try:
         values = graph.run(body, [], scope)
-        if any(isinstance(value, ListValue) or value is None for value in values):
+        if not all(isinstance(value, TensorValue) for value in values):
             raise NotConvertible("a branch returns a sequence or nothing, expected tensors")
         exprs = [graph.tensor(value) for value in values]
         bound = [graph.builder.emit(e) if not isinstance(e, relax.Var) else e for e in exprs]

@@ -1,0 +1,58 @@
+"""The largest elements of windows, with their positions, which no operator of Relax returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvm import te, tirx
+
+#: Returns the position along an axis, and whether it is inside, for a window and a step in it.
+Place = Callable[[int, Any, Any], tuple[Any, Any]]
+
+
+def largest_of_windows(
+    data: Any, sizes: Sequence[Any], extents: Sequence[Any], place: Place
+) -> Any:
+    """Return the position of the largest element of each window in the flat spatial axes, and it.
+
+    Args:
+        data: The tensor; its last axes are spatial.
+        sizes: The spatial sizes of the result.
+        extents: The largest extents of a window.
+        place: Where a window reads.
+    """
+    lead, count = len(data.shape) - len(sizes), len(sizes)
+    steps = [te.reduce_axis((0, extent), name=f"k{k}") for k, extent in enumerate(extents)]
+
+    def element(*at: Any) -> Any:
+        places = [place(k, at[lead + k], steps[k]) for k in range(count)]
+        inside = tirx.all(*(within for _, within in places))
+        flat = places[0][0]
+        for (position, _), size in zip(places[1:], data.shape[lead + 1 :], strict=True):
+            flat = flat * size + position
+        value = data(*at[:lead], *(position for position, _ in places))
+        lowest = tirx.min_value(data.dtype) if "int" in str(data.dtype) else _lowest(data.dtype)
+        none = tirx.const(-1, "int64")
+        return reducer(
+            (tirx.if_then_else(inside, flat.astype("int64"), none),
+             tirx.if_then_else(inside, value, lowest)), axis=steps)  # fmt: skip
+
+    reducer = te.comm_reducer(_better, _identity, name="largest")
+    return te.compute((*data.shape[:lead], *sizes), element, name="largest")
+
+
+def _lowest(dtype: Any) -> Any:
+    return tirx.const(float("-inf"), dtype)
+
+
+def _better(left: Any, right: Any) -> Any:
+    """Return the pair with the larger element; the first of equal ones; never one outside."""
+    larger = tirx.any(right[1] > left[1], tirx.all(right[1] == left[1], right[0] < left[0]))
+    takes = tirx.all(right[0] >= 0, tirx.any(left[0] < 0, larger))
+    return tuple(tirx.Select(takes, right[k], left[k]) for k in (0, 1))
+
+
+def _identity(index: Any, value: Any) -> Any:
+    lowest = tirx.min_value(value) if "int" in str(value) else _lowest(value)
+    return tirx.const(-1, index), lowest

@@ -1,0 +1,1 @@
+"""Attention as ONNX Runtime's operators define it."""

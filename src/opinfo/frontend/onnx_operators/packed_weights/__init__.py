@@ -1,0 +1,1 @@
+"""Operators of ONNX Runtime on weights of few bits, which stay packed."""
