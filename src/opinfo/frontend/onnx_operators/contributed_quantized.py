@@ -66,7 +66,7 @@ def dynamic_quantize_matmul(node: OnnxNode) -> Any:
 
 
 @converts("QAttention", domain=MICROSOFT)
-def quantised_attention(node: OnnxNode) -> list[Any]:
+def quantized_attention(node: OnnxNode) -> list[Any]:
     """Project with a matrix of 8-bit integers, and attend in float32."""
     check_attributes(node, "num_heads scale mask_filter_value unidirectional",
                      {"do_rotary": 0, "past_present_share_buffer": 0})  # fmt: skip
@@ -76,7 +76,7 @@ def quantised_attention(node: OnnxNode) -> list[Any]:
 
 
 @converts("QGemm", domain=MICROSOFT)
-def quantised_gemm(node: OnnxNode) -> Any:
+def quantized_gemm(node: OnnxNode) -> Any:
     """Multiply matrices of 8-bit integers, add int32, scale, and quantise if there is a scale."""
     check_attributes(node, "transA transB alpha", {})
     sides = [_input(node, 0), _input(node, 3)]
@@ -88,7 +88,7 @@ def quantised_gemm(node: OnnxNode) -> Any:
         product = node.emit(relax.op.add(product, relax.op.astype(node.tensor(6), "float32")))
     alpha = relax.const(float(node.attr("alpha", 1.0)), "float32")
     result = node.emit(_scaled(node, product, [_number(node, 1), node.tensor(4), alpha], 9))
-    return _quantised(node, result, 7) if node.has(7) else result
+    return _quantized(node, result, 7) if node.has(7) else result
 
 
 def _turned(node: OnnxNode, k: int) -> TensorValue:
@@ -107,7 +107,7 @@ def _floats(node: OnnxNode, k: int) -> Any:
     return node.emit(relax.op.multiply(data, _number(node, k + 1)))
 
 
-def _quantised(node: OnnxNode, result: Any, k: int, dtype: str = "") -> Any:
+def _quantized(node: OnnxNode, result: Any, k: int, dtype: str = "") -> Any:
     """Return numbers rounded by a scale, input `k`, and the zero point after it."""
     point = _number(node, k + 1) if node.has(k + 1) else None
     dtype = node.dtype(k + 1) if node.has(k + 1) else dtype
@@ -121,7 +121,7 @@ def _layer(op: str, attributes: str, scale: int = 3) -> Callable[[Any], Any]:
         def convert(node: OnnxNode) -> Any:
             check_attributes(node, attributes, {})
             result = node.emit(function(node, _floats(node, 0)))
-            return _quantised(node, result, scale, node.dtype(0))
+            return _quantized(node, result, scale, node.dtype(0))
 
         converts(op, domain=MICROSOFT)(convert)
         return function
@@ -171,7 +171,7 @@ def global_average_pool(node: OnnxNode, data: Any) -> Any:
 
 @_layer("QLinearAveragePool",
         "auto_pad ceil_mode channels_last count_include_pad kernel_shape pads strides")  # fmt: skip
-def quantised_average_pool(node: OnnxNode, data: Any) -> Any:
+def quantized_average_pool(node: OnnxNode, data: Any) -> Any:
     """Return the mean of each window."""
     last, rank = bool(node.attr("channels_last", 0)), node.rank(0)
     if last:
@@ -189,14 +189,14 @@ def concat(node: OnnxNode) -> Any:
         node.refuse(f"it has {len(node.inputs)} inputs, expected 2 and 3 for each tensor")
     parts = [_floats(node, k) for k in range(2, len(node.inputs), 3)]
     axis = node.axis(0, node.rank(2))
-    return _quantised(node, node.emit(relax.op.concat(parts, axis)), 0)
+    return _quantized(node, node.emit(relax.op.concat(parts, axis)), 0)
 
 
 @converts("QLinearWhere", domain=MICROSOFT)
 def where(node: OnnxNode) -> Any:
     """Return elements of the first tensor where a condition holds, else of the second."""
     chosen = relax.op.where(node.tensor(0), _floats(node, 1), _floats(node, 4))
-    return _quantised(node, node.emit(chosen), 7)
+    return _quantized(node, node.emit(chosen), 7)
 
 
 @converts("QuantizeLinear", "DequantizeLinear", domain=MICROSOFT)

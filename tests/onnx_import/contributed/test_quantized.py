@@ -54,7 +54,7 @@ def test_products_of_integers(inputs: list[str]) -> None:
 @pytest.mark.parametrize(
     "inputs", [["x", "w", "s"], ["x", "signed", "columns", "points", "bias"]]
 )  # fmt: skip
-def test_products_that_quantise(inputs: list[str]) -> None:
+def test_products_that_quantize(inputs: list[str]) -> None:
     node = contributed("DynamicQuantizeMatMul", inputs, ["out"])
     check([node], {"x": ([2, "n", 8], "float32")}, {"x": floats(2, 3, 8)})
 
