@@ -162,3 +162,14 @@ def test_inputs_of_other_types_are_named() -> None:
             [helper.make_value_info("y", made)])  # fmt: skip
         with pytest.raises(FrontendError, match=f"'x' is of type {name}.*input of its own"):
             from_model(helper.make_model(graph), {})
+
+
+@pytest.mark.parametrize(
+    ("op", "reason"),
+    [("Bernoulli", "its result is random.*give the numbers as an input"),
+     ("RandomUniformLike", "its result is random"),
+     ("Unique", "the size of its result is data; compute it before the call"),
+     ("Det", "compute it by other operators")],
+)  # fmt: skip
+def test_operators_without_a_lowering_say_why(op: str, reason: str) -> None:
+    refused(model([node(op, ["x"])], {"x": ([4, 4], "float32")}), reason)
