@@ -1,4 +1,4 @@
-"""Values and repeats whose number the program knows: a call fails if the data has another one."""
+"""Values and repeats whose number the program knows, else a call fails; and sorted integers."""
 
 from __future__ import annotations
 
@@ -72,3 +72,11 @@ def test_whether_all_or_any_are_true() -> None:
     call = machine(truths, (torch.ones(3, dtype=torch.bool),))
     for values in ([True] * 3, [False] * 3, [True, False, True]):
         assert [bool(t) for t in call(torch.tensor(values))] == [all(values), any(values)]
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int16])
+def test_short_integers_are_sorted(dtype: torch.dtype) -> None:
+    """TVM's sort for CPUs takes none of these dtypes."""
+    torch.manual_seed(0)
+    x = torch.randint(0, 9, (3, 5)).to(dtype)
+    agrees(lambda x: (*x.sort(dim=1, stable=True), *x.sort(descending=True)), (x,))
