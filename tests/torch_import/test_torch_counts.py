@@ -1,4 +1,4 @@
-"""Values and repeats whose number the program knows: a call fails if the data has another one."""
+"""Values and repeats whose number the program knows, else a call fails; and sorted integers."""
 
 from __future__ import annotations
 
@@ -95,3 +95,11 @@ def test_sums_are_of_the_type_that_is_asked_for() -> None:
 
     x = torch.tensor([2**30, 2**30, 2**30, 7], dtype=torch.int32)
     agrees(sums, (x, torch.tensor([1.0, 2.0**-30, 2.0**-30, 3.0])))
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int16])
+def test_short_integers_are_sorted(dtype: torch.dtype) -> None:
+    """TVM's sort for CPUs takes none of these dtypes."""
+    torch.manual_seed(0)
+    x = torch.randint(0, 9, (3, 5)).to(dtype)
+    agrees(lambda x: (*x.sort(dim=1, stable=True), *x.sort(descending=True)), (x,))

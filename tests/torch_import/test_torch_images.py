@@ -83,3 +83,9 @@ def test_a_reflection_by_symbolic_numbers_is_refused() -> None:
     with pytest.raises(NotImplementedError, match=r"pads by \[0, .*make the sizes static"):
         imported(lambda x: F.pad(x, (0, x.shape[2] - 1), mode="reflect"),
                  (torch.randn(1, 2, 5),), ({2: DYNAMIC},))  # fmt: skip
+
+
+def test_numbers_of_padding_have_the_dtype_of_the_tensor() -> None:
+    """Any number but 0 is true."""
+    agrees(lambda x, n: (F.pad(x, (1, 2), value=2), F.pad(x, (1, 0)), F.pad(n, (0, 1), value=-3)),
+           (torch.tensor([[True, False]]), torch.arange(4).reshape(2, 2)))  # fmt: skip

@@ -151,3 +151,25 @@ def test_empty_scales_of_a_resize_count_as_absent(opset: int) -> None:
     resize = node("Resize", ["x", *weights])
     x = np.arange(50, dtype="float32").reshape(1, 2, 5, 5)
     compare(model([resize], {"x": IMAGE}, weights=weights, opset=opset), {"x": x})
+
+
+def test_inputs_of_other_types_are_named() -> None:
+    kind = helper.make_tensor_type_proto(TensorProto.FLOAT, ["n"])
+    for made, name in ((helper.make_optional_type_proto(kind), "optional"),
+                       (helper.make_sequence_type_proto(kind), "sequence")):  # fmt: skip
+        graph = helper.make_graph(
+            [helper.make_node("Identity", ["x"], ["y"])], "g", [helper.make_value_info("x", made)],
+            [helper.make_value_info("y", made)])  # fmt: skip
+        with pytest.raises(FrontendError, match=f"'x' is of type {name}.*input of its own"):
+            from_model(helper.make_model(graph), {})
+
+
+@pytest.mark.parametrize(
+    ("op", "reason"),
+    [("Bernoulli", "its result is random.*give the numbers as an input"),
+     ("RandomUniformLike", "its result is random"),
+     ("Unique", "the size of its result is data; compute it before the call"),
+     ("Det", "compute it by other operators")],
+)  # fmt: skip
+def test_operators_without_a_lowering_say_why(op: str, reason: str) -> None:
+    refused(model([node(op, ["x"])], {"x": ([4, 4], "float32")}), reason)

@@ -16,6 +16,7 @@ from tvm import relax
 
 from ..checks.node_description import describe
 from ..converters.sizes.derived_sizes import bind_derived, in_parameters, with_variables
+from ..onnx_checks.onnx_refusals import REASONS, why_unsupported
 from ..onnx_checks.onnx_schema import STANDARD, check_function, check_graph, check_node
 from ..onnx_graph import attributes, functions, half_types, tvm_converters
 from ..onnx_graph.control_flow.branches import branch_values
@@ -228,11 +229,9 @@ class GraphImport:
             return self._inlined(node, body)
         if tvm_converters.has(node):
             return self._converted(node, tvm_converters.convert)
-        if body is not None:
+        if body is not None and node.op not in REASONS:
             return self._inlined(node, body)
-        where = f" of domain '{node.domain}'" if node.domain else ""
-        raise NotConvertible(f"the operator {node.op}{where} has no lowering to Relax; compute it "
-                             "by other operators, or outside of the model")  # fmt: skip
+        raise NotConvertible(why_unsupported(node.op, node.domain))
 
     def _converted(self, node: OnnxNode, convert: Converter) -> list[Any]:
         inner = half_types.widened(node)

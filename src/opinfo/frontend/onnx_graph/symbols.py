@@ -62,9 +62,12 @@ def parameters(model: Any, shapes: Shapes) -> dict[str, Any]:
         if value.name not in inputs:
             continue
         if not value.type.HasField("tensor_type"):
-            kind = value.type.WhichOneof("value")
+            kind = (value.type.WhichOneof("value") or "value without a type").removesuffix("_type")
             name = shortened(value.name, 80)
-            raise NotConvertible(f"input '{name}' is a {kind}, expected a tensor")
+            raise NotConvertible(
+                f"input '{name}' is of type {kind}, expected a tensor: give each of its tensors an "
+                "input of its own"
+            )
         dims = _requested(value.name, inputs[value.name], shapes)
         try:
             dtype = dtype_name(value.type.tensor_type.elem_type)

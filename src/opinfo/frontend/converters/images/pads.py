@@ -33,14 +33,23 @@ def _constant(importer: Any, node: Any) -> Any:
     args = arguments(importer, node)
     x = args["self"]
     before, after = _widths(args["pad"], x.ty.ndim)
+    value = _number(args["value"], str(x.ty.dtype))
     if all(isinstance(width, int) for width in (*before, *after)):
-        return importer._constant_pad_nd(node)
+        flat = [width for pair in zip(before, after, strict=True) for width in pair]
+        return importer.block_builder.emit(relax.op.nn.pad(x, flat, "constant", value))
     untouched = [isinstance(a, int) and isinstance(b, int) and a == b == 0
                  for a, b in zip(before, after, strict=True)]  # fmt: skip
-    shape, value = importer._sizes(node), args["value"]
+    shape = importer._sizes(node)
     return importer.block_builder.emit_te(
         lambda data: _surrounded(data, before, untouched, shape, value), x, primfunc_name_hint="pad"
     )
+
+
+def _number(value: Any, dtype: str) -> Any:
+    """Return a number as an element of a dtype; torch takes any number but 0 for true."""
+    if dtype == "bool":
+        return bool(value)
+    return int(value) if "int" in dtype else value
 
 
 def _surrounded(

@@ -36,9 +36,13 @@ def _sort(importer: Any, node: Any) -> Any:
     return _sorted(importer, args["self"], args["dim"], bool(args["descending"]))
 
 
+#: Types that TVM's sort does not take, and that int32 holds.
+_SHORT = frozenset({"bool", "int8", "uint8", "int16", "uint16"})
+
+
 def _sorted(importer: Any, x: Any, axis: int, descending: bool) -> list[Any]:
     emit = importer.block_builder.emit
-    data = emit(op.astype(x, "uint8")) if str(x.ty.dtype) == "bool" else x
+    data = emit(op.astype(x, "int32")) if str(x.ty.dtype) in _SHORT else x
     positions = emit(op.argsort(data, axis, descending, dtype="int64"))
     return [emit(op.gather_elements(x, positions, axis)), positions]
 
