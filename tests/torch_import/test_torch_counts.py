@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from .test_torch_edges import agrees, machine
+from .test_torch_edges import INF, agrees, machine
 from .test_torch_programs import imported
 
 
@@ -95,3 +95,16 @@ def test_sums_are_of_the_type_that_is_asked_for() -> None:
 
     x = torch.tensor([2**30, 2**30, 2**30, 7], dtype=torch.int32)
     agrees(sums, (x, torch.tensor([1.0, 2.0**-30, 2.0**-30, 3.0])))
+
+
+def test_norms_of_all_orders_along_axes() -> None:
+    norm = torch.linalg.vector_norm
+
+    def norms(x: torch.Tensor) -> Any:
+        apart = norm(x, 2, 1, dtype=torch.float64) - norm(x.double(), 2, 1)
+        several = [norm(x, p, (0, -1), keepdim=True) for p in (0, 0.5, 1, 2, 3, -1, INF, -INF)]
+        whole = [norm(x), norm(x, 0), norm(x[0, 0], -INF), x.norm(0, 1)]
+        return [*whole, apart.abs() < 1e-12, *several]
+
+    agrees(norms, (torch.tensor([[[0.0, 3.0], [-4.0, 0.1]], [[0.3, 1e-3], [7.0, -2.0]]]),))
+    agrees(lambda x: (norm(x, -INF, 0),), (torch.tensor([INF, -INF]),))
