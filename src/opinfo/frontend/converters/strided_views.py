@@ -57,7 +57,7 @@ def _is_contiguous(value: torch.Tensor) -> bool:
         if not (statically_known_true(size == 1) or statically_known_true(stride == expected)):
             return False
         expected = expected * size
-    return statically_known_true(value.storage_offset() == 0)
+    return bool(statically_known_true(value.storage_offset() == 0))
 
 
 CONVERTERS: Mapping[str, Converter] = {"as_strided.default": _as_strided}
