@@ -1,11 +1,12 @@
 """Compile state spaces, encoders, hybrids and newer decoders as `torch.export` writes them.
 
-    python -m benchmarks.programs [--backends NAME ...] [PROGRAM ...]
+    python -m benchmarks.programs [PROGRAM ...] [--backends [NAME ...]]
 
-A program is an architecture of `torch_programs`, `torch_hybrids` or `torch_encoders` in
-`benchmarks.common.decoders`, or one of its parts, `t5.step`. One line a program: seconds to import
-and to compile it, and for each length the largest difference to torch, relative to the largest
-value of the result. Exits 1 if one is above 1e-4.
+A program is an architecture of `torch_programs`, `torch_hybrids`, `torch_encoders` or `torch_plain`
+in `benchmarks.common.decoders`, or one of its parts, `t5.step`. `--backends` without a name uses
+only TVM's code. One line a program: seconds to import and to compile it, and for each length the
+largest difference to torch, relative to the largest value of the result. Exits 1 if one is above
+1e-4.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import opinfo
 from benchmarks.common.decoders.hybrid_configurations import HYBRIDS
 from benchmarks.common.decoders.torch_encoders import ENCODERS, encoder_programs
 from benchmarks.common.decoders.torch_hybrids import hybrid_programs
+from benchmarks.common.decoders.torch_plain import PLAIN, plain_programs
 from benchmarks.common.decoders.torch_programs import CONFIGURATIONS, Program, programs
 from opinfo.frontend.checks.tidy import tidy
 from opinfo.frontend.formats.from_torch import from_program
@@ -99,9 +101,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.programs", description=__doc__)
     builders = {**dict.fromkeys(CONFIGURATIONS, programs),
                 **dict.fromkeys(HYBRIDS, hybrid_programs),
-                **dict.fromkeys(ENCODERS, encoder_programs)}  # fmt: skip
+                **dict.fromkeys(ENCODERS, encoder_programs),
+                **dict.fromkeys(PLAIN, plain_programs)}  # fmt: skip
     parser.add_argument("program", nargs="*", default=[*builders], metavar="PROGRAM")
-    parser.add_argument("--backends", nargs="+", default=None, metavar="NAME")
+    parser.add_argument("--backends", nargs="*", default=None, metavar="NAME")
     options = parser.parse_args(argv)
     warnings.simplefilter("ignore")
     worst = 0.0

@@ -22,6 +22,7 @@ from ...analysis.support.progress import stage
 from .deduplicate import deduplicate
 from .memory import planning, unbounded
 from .own_arguments import PIPELINE
+from .own_results import with_own_results
 
 MAKE_SHAPE = "vm.builtin.make_shape"
 
@@ -29,7 +30,8 @@ MAKE_SHAPE = "vm.builtin.make_shape"
 def executable(mod: Any, target: Any) -> Any:
     """Compile a module for a virtual machine; ``mod`` is not changed.
 
-    Differs from `tvm.compile` in deduplicated shapes, and in memory plans (`byoc.codegen.memory`).
+    Differs from `tvm.compile` in deduplicated shapes, in memory plans (`byoc.codegen.memory`) and,
+    on CPUs, in results that are constants (`byoc.codegen.own_results`).
     """
     stage("compiling")
     mod = empty_constants.replaced(unbounded(mod), empty_constants.as_call)
@@ -38,6 +40,7 @@ def executable(mod: Any, target: Any) -> Any:
             target is not None and "gpu" in tvm.target.Target(target).keys
         ):  # TVM has a separate pipeline for GPUs
             return tvm.compile(mod, target=target)
+        mod = with_own_results(mod)
         pipeline = tvm.transform.module_pass(_lowered, opt_level=0)
         return tvm.compile(mod, target=target, relax_pipeline=pipeline, tir_pipeline=PIPELINE)
 

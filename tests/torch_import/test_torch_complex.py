@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 
 from opinfo.frontend.formats.importer import at_node
 
+from .test_torch_edges import INF, agrees
 from .test_torch_programs import check, imported
 
 DYNAMIC = ({0: torch.export.Dim.DYNAMIC}, None)
@@ -51,12 +53,12 @@ def test_parts_of_complex_tensors_are_taken_and_joined() -> None:
 @pytest.mark.parametrize(
     ("function", "operator"),
     [
-        (lambda x: torch.view_as_complex(x).abs(), "abs.default"),
+        (lambda x: torch.view_as_real(torch.view_as_complex(x).exp()), "exp.default"),
         (lambda x: torch.view_as_real(torch.view_as_complex(x) / 2j), "div.Tensor"),
         (lambda x: torch.view_as_real(torch.view_as_complex(x).to(torch.complex128)), "casts"),
         (lambda x: torch.view_as_real(torch.view_as_complex(x) * 2j), "a factor is 2j"),
     ],
-    ids=["abs", "divide", "cast", "literal"],
+    ids=["exp", "divide", "cast", "literal"],
 )
 def test_what_else_is_done_with_complex_numbers_is_refused(
     function: Callable[[torch.Tensor], torch.Tensor], operator: str
@@ -64,3 +66,18 @@ def test_what_else_is_done_with_complex_numbers_is_refused(
     with pytest.raises(NotImplementedError, match=operator) as error:
         imported(function, (torch.randn(3, 2),))
     assert at_node(error.value)
+
+
+def test_transforms_of_real_numbers() -> None:
+    def transformed(x: torch.Tensor) -> Any:
+        spectrum = torch.fft.rfft(x, dim=1, norm="ortho")
+        window = torch.hann_window(8)
+        frames = torch.stft(x.flatten(1), 8, 3, window=window, return_complex=True)
+        odd = torch.view_as_real(torch.fft.rfft(x[:, :7], dim=1, norm="forward"))
+        return spectrum.real, spectrum.imag, frames.abs(), odd, torch.fft.rfft(x[0, :, 0]).abs()
+
+    agrees(transformed, (torch.randn(2, 10, 3),), (torch.randn(2, 10, 3),))
+    agrees(lambda x: (torch.view_as_complex(x).abs(),),
+           (torch.tensor([[3e30, 4e30], [0.0, 0.0], [-INF, 1.0], [-3.0, 4.0]]),))  # fmt: skip
+    with pytest.raises(NotImplementedError, match="expected a static number up to 4096"):
+        imported(lambda x: torch.fft.rfft(x).abs(), (torch.randn(4097),))

@@ -1,4 +1,7 @@
-"""Values and repeats whose number the program knows, else a call fails; and sorted integers."""
+"""Values and repeats whose number the program knows: a call fails if the data has another one.
+
+Sums, norms, sorted integers, and views of memory.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from .test_torch_edges import agrees, machine
+from opinfo.frontend.formats.from_torch import from_program
+
+from .test_torch_edges import INF, agrees, machine
 from .test_torch_programs import imported
 
 
@@ -103,3 +108,51 @@ def test_short_integers_are_sorted(dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     x = torch.randint(0, 9, (3, 5)).to(dtype)
     agrees(lambda x: (*x.sort(dim=1, stable=True), *x.sort(descending=True)), (x,))
+
+
+def test_norms_of_all_orders_along_axes() -> None:
+    norm = torch.linalg.vector_norm
+
+    def norms(x: torch.Tensor) -> Any:
+        apart = norm(x, 2, 1, dtype=torch.float64) - norm(x.double(), 2, 1)
+        several = [norm(x, p, (0, -1), keepdim=True) for p in (0, 0.5, 1, 2, 3, -1, INF, -INF)]
+        whole = [norm(x), norm(x, 0), norm(x[0, 0], -INF), x.norm(0, 1)]
+        return [*whole, apart.abs() < 1e-12, *several]
+
+    agrees(norms, (torch.tensor([[[0.0, 3.0], [-4.0, 0.1]], [[0.3, 1e-3], [7.0, -2.0]]]),))
+    agrees(lambda x: (norm(x, -INF, 0),), (torch.tensor([INF, -INF]),))
+
+
+def test_views_by_strides() -> None:
+    def views(x: torch.Tensor) -> Any:
+        n = x.shape[0]
+        return (x.as_strided((4, n), (1, 4)), x.as_strided((n - 1, 5), (4, 1), 1),
+                x.as_strided((n, 4), (4, 1)),
+                x.mT.contiguous().as_strided((n, 4), (1, n)))  # fmt: skip
+
+    agrees(
+        views, *((torch.randn(n, 4),) for n in (5, 3, 8)), shapes=({0: torch.export.Dim.DYNAMIC},)
+    )
+
+
+@pytest.mark.parametrize(
+    ("view", "reason"),
+    [
+        (lambda x: x.t().as_strided((3, 2), (2, 1)), "the memory of a view"),
+        (lambda x: x[1:].as_strided((3,), (1,), 0), "the memory of a view"),
+        (lambda x: x[:1].as_strided((6,), (1,)), "reads up to element 5"),
+    ],
+)
+def test_views_of_memory_that_is_not_the_operands_are_refused(view: Any, reason: str) -> None:
+    program = torch.export.export(_Viewed(view), (torch.randn(2, 3),), strict=False)
+    with pytest.raises(NotImplementedError, match=reason):
+        from_program(program)
+
+
+class _Viewed(torch.nn.Module):
+    def __init__(self, view: Any) -> None:
+        super().__init__()
+        self.view = view
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.view(x) * 2

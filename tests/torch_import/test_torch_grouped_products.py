@@ -1,4 +1,7 @@
-"""Layers of experts as `transformers` exports them: rows sorted by expert, products of groups."""
+"""Layers of experts as `transformers` exports them: rows sorted by expert, products of groups.
+
+And products of three tensors.
+"""
 
 from __future__ import annotations
 
@@ -69,3 +72,9 @@ def test_views_and_empty_tensors_have_symbolic_extents() -> None:
 def test_the_largest_elements_may_be_in_any_order() -> None:
     x = torch.randn(3, 7)
     check(lambda x: torch.topk(x, 2, dim=-1, sorted=False)[0].sum(-1), (x,))
+
+
+def test_a_bilinear_layer_is_a_product_of_three() -> None:
+    layer = torch.nn.Bilinear(4, 5, 3).eval()
+    runs = [(torch.randn(n, 2, 4), torch.randn(n, 2, 5)) for n in (3, 1, 6)]
+    check(layer, *runs, shapes=({0: torch.export.Dim.DYNAMIC},) * 2)

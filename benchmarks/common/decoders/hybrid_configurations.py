@@ -1,12 +1,13 @@
 """Configurations of newer decoders of `transformers`, with a cache, in small sizes.
 
-olmoe, granite_moe, llama4          experts; `granite_moe` has one fused matrix for gate and up
+olmoe, granite_moe, llama4, gpt_oss experts; `granite_moe` has one fused matrix for gate and up
 cohere, cohere2, minicpm3, phi, phi4, nemotron      attention, norms and rotations in other forms
+ernie4_5, helium, granite           the same
 glm4, smollm3, mistral, gemma3      the same, and windows that slide
 gemma3n                   layers that share keys and values, sparse activations
 qwen2_vl, qwen3_vl        the part of a vision-language model that reads text
 jamba, bamba, qwen3_next, lfm2, falcon_h1, zamba2      layers with a state beside attention
-rwkv                      a state only
+rwkv, mamba2              a state only
 """
 
 from __future__ import annotations
@@ -29,6 +30,17 @@ _WINDOWS = {"sliding_window": 32, "layer_types": ["sliding_attention", "full_att
 HYBRIDS: dict[str, tuple[str, dict[str, Any]]] = {
     "olmoe": ("OlmoeForCausalLM", {**_SIZES, **_EXPERTS, "num_experts": 8}),
     "granite_moe": ("GraniteMoeForCausalLM", {**_SIZES, **_EXPERTS, "num_local_experts": 4}),
+    "gpt_oss": ("GptOssForCausalLM", {
+        **_SIZES, **_EXPERTS, "head_dim": 16, "num_local_experts": 4, "sliding_window": 32}),
+    "ernie4_5": ("Ernie4_5ForCausalLM", {**_SIZES, "head_dim": 16}),
+    "helium": ("HeliumForCausalLM", {**_SIZES, "head_dim": 16}),
+    "granite": ("GraniteForCausalLM", {
+        **_SIZES, "residual_multiplier": 0.5, "logits_scaling": 3.0, "embedding_multiplier": 2.0,
+        "attention_multiplier": 0.3}),
+    "mamba2": ("Mamba2ForCausalLM", {
+        "hidden_size": 32, "num_heads": 8, "head_dim": 8, "state_size": 8, "n_groups": 1,
+        "chunk_size": 8, "num_hidden_layers": 2, "vocab_size": 101, "pad_token_id": 0,
+        "bos_token_id": 1, "eos_token_id": 2}),
     "cohere": ("CohereForCausalLM", {**_SIZES, "use_qk_norm": True}),
     "phi4": ("Phi3ForCausalLM", {**_SIZES, "rope_parameters": _LONG,
                                  "original_max_position_embeddings": 16}),

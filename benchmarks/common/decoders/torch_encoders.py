@@ -1,6 +1,7 @@
 """Encoders of `transformers`, of text, images and sound; those with a decoder, without a cache.
 
-Each computes its results for any number of tokens or images; DETR for one image.
+Each computes its results for any number of tokens or images; DETR for one image, and decoders of
+`image_configurations` for one text.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Any
 
 import torch
 
+from .image_configurations import IMAGES
 from .torch_programs import Dim, Function, Program, model_of, token_ids
 
 _TEXT = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 101,
@@ -51,6 +53,7 @@ ENCODERS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "wav2vec2_bert": ("sound", "Wav2Vec2BertForCTC", {
         **_TEXT, "feature_projection_input_dim": 20, "max_source_positions": 64,
         "conv_depthwise_kernel_size": 7}),
+    **IMAGES,
 }  # fmt: skip
 
 
@@ -91,10 +94,16 @@ _READS: dict[str, tuple[tuple[str, ...], Any, list[tuple[torch.Tensor, ...]]]] =
                        [(token_ids(n, 2), _random(m, 3, 32, 32)) for n, m in ((7, 2), (3, 4))]),
     "image": (("pixel_values",), (_BATCH,), [(_random(n, 3, 32, 32),) for n in (2, 1, 3)]),
     "one image": (("pixel_values",), None, [(_random(1, 3, 64, 96),)]),
+    "wave": (("input_values",), (_LENGTH,), [(_random(1, n),) for n in (400, 640, 330)]),
+    "waves": (("input_values",), ({2: Dim.DYNAMIC},), [(_random(1, 1, n),) for n in (64, 40, 96)]),
+    "tokens": (("input_ids",), None, [(token_ids(8),)]),
     "sound": (("input_features",), (_LENGTH,), [(_random(1, n, 20),) for n in (12, 5, 30)]),
 }  # fmt: skip
 #: The results that are compared, where there is more than the first.
 _RESULTS = {
     "clip": ("logits_per_image", "text_embeds", "image_embeds"),
     "deformable_detr": ("logits", "pred_boxes"),
+    "rt_detr": ("logits", "pred_boxes"),
+    "siglip": ("logits_per_image", "text_embeds", "image_embeds"),
+    "dac": ("audio_codes", "audio_values"),
 }

@@ -162,3 +162,48 @@ def test_devices_that_a_module_names_stay() -> None:
     with Session(compile_shapes(mod)) as session:
         np.testing.assert_array_equal(session(x).numpy(), 2 * np.maximum(x, 0))
     tvm.ir.assert_structural_equal(mod, kept)
+
+
+#: Constants as results: of a branch, in tuples of a dataflow block, and by another name.
+CONSTANTS = """
+@I.ir_module
+class Module:
+    @R.function
+    def main(c: R.Tensor((), "bool"), x: R.Tensor((2,), "float32")):
+        if c:
+            b = R.const([1.0, 2.0], "float32")
+        else:
+            b = R.add(x, x)
+        with R.dataflow():
+            y = R.multiply(x, x)
+            k = R.const([3, 4], "int64")
+            inner = (y, k)
+            out = (y, inner, R.const(5.0, "float32"))
+            R.output(out)
+        return (b, out)
+
+    @R.function
+    def bare(x: R.Tensor((2,), "float32")):
+        return R.const([6.0], "float32")
+"""
+
+
+def test_results_that_are_constants_are_copied_in_each_call() -> None:
+    def leaves(value: Any) -> list[Any]:
+        if isinstance(value, tvm.runtime.Tensor):
+            return [value]
+        return [leaf for part in value for leaf in leaves(part)]
+
+    mod = from_source(CONSTANTS)
+    before = mod.script()
+    machine = relax.VirtualMachine(executable(mod, native_target()), tvm.cpu())
+    assert mod.script() == before
+    x = tvm.runtime.tensor(np.array([2.0, 3.0], "float32"))
+    for choice, first in ((True, [1.0, 2.0]), (False, [4.0, 6.0])):
+        for _ in range(2):  # the second call gets what the first one's caller did not write to
+            results = leaves(machine["main"](tvm.runtime.tensor(np.array(choice)), x))
+            results += leaves(machine["bare"](x))
+            want = [first, [4.0, 9.0], [4.0, 9.0], [3, 4], 5.0, [6.0]]
+            assert [result.numpy().tolist() for result in results] == want
+            for result in results:
+                result.copyfrom(np.full(result.shape, 9, str(result.dtype)))

@@ -16,6 +16,8 @@ import torch
 from torch import fx
 from tvm import relax
 
+from .arithmetic.torch_powers import hypotenuse
+from .fourier import real_transform
 from .nodes.arguments import Converter, arguments, operands, positive
 
 
@@ -135,6 +137,12 @@ def _part(k: int) -> Converter:
     return lambda importer, node: _parts(importer.block_builder.emit, importer.env[node.args[0]])[k]
 
 
+def _size(importer: Any, node: fx.Node) -> Any:
+    """Convert abs, the length of each pair."""
+    pairs = importer.env[node.args[0]]
+    return hypotenuse(importer, *_parts(importer.block_builder.emit, pairs))
+
+
 def _moved_apart(importer: Any, node: fx.Node) -> Any:
     """Convert what moves elements, by its converter for real numbers, for each part."""
     emit = importer.block_builder.emit
@@ -155,10 +163,12 @@ _PAIRS: Mapping[str, Converter] = {
     "_to_copy.default": _copied, "mul.Tensor": _multiply, "unsqueeze.default": _unsqueezed,
     "permute.default": _moved, "view.default": _reshaped, "_unsafe_view.default": _reshaped,
     "reshape.default": _reshaped, "expand.default": _expanded, "real.default": _part(0),
-    "imag.default": _part(1), **dict.fromkeys(_MOVES, _moved_apart),
+    "imag.default": _part(1), "_fft_r2c.default": real_transform, "abs.default": _size,
+    **dict.fromkeys(_MOVES, _moved_apart),
 }  # fmt: skip
 #: Those that `program_importer` has for real numbers, too, are among its own converters.
 CONVERTERS: Mapping[str, Converter] = {
     name: _PAIRS[name] for name in ("polar.default", "complex.default", "view_as_complex.default",
-                                    "view_as_real.default", "real.default", "imag.default")
+                                    "view_as_real.default", "real.default", "imag.default",
+                                    "_fft_r2c.default")
 }  # fmt: skip

@@ -10,6 +10,7 @@ from . import (
     embedding_bags,
     grouped_products,
     norms_and_pools,
+    strided_views,
     torch_copies,
     torch_products,
     torch_recurrent,
@@ -33,7 +34,8 @@ _FAMILIES = (
     torch_arithmetic, torch_integers, torch_powers, torch_quotients, running_extremes,
     special_functions, gathering, scattering, masks, searching, torch_copies, distances,
     embedding_bags, grouped_products, norms_and_pools, torch_products, torch_slices, resizing,
-    torch_recurrent, torch_inequality, grid_samples, pads, assertions, complex_pairs,
+    torch_recurrent, torch_inequality, strided_views, grid_samples, pads, assertions,
+    complex_pairs,
 )  # fmt: skip
 CONVERTERS: Mapping[str, Converter] = {
     name: convert for family in _FAMILIES for name, convert in family.CONVERTERS.items()

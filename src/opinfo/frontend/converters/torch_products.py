@@ -66,6 +66,20 @@ def _linear(importer: Any, node: Any) -> Any:
     return product if args["bias"] is None else emit(relax.op.add(product, args["bias"]))
 
 
+def _trilinear(importer: Any, node: Any) -> Any:
+    """Convert _trilinear, the product of `nn.Bilinear`: a sum of products of three tensors."""
+    args, emit = arguments(importer, node), importer.block_builder.emit
+    factors = []
+    for name in ("1", "2", "3"):
+        factor = args[f"i{name}"]
+        for axis in sorted(args[f"expand{name}"]):
+            factor = emit(relax.op.expand_dims(factor, axis))
+        factors.append(factor)
+    first, second, third = factors
+    product = emit(relax.op.multiply(emit(relax.op.multiply(first, second)), third))
+    return emit(relax.op.sum(product, list(args["sumdim"])))
+
+
 def _convolution(importer: Any, node: Any) -> Any:
     """Convert a convolution or a transposed one, over one, two or three spatial axes."""
     args = arguments(importer, node)
@@ -100,5 +114,5 @@ CONVERTERS: Mapping[str, Converter] = {
     "matmul.default": _product("self", "other"),
     "addmm.default": _added("mat1", "mat2"), "addmv.default": _added("mat", "vec"),
     "baddbmm.default": _added("batch1", "batch2"), "linear.default": _linear,
-    "convolution.default": _convolution,
+    "convolution.default": _convolution, "_trilinear.default": _trilinear,
 }  # fmt: skip

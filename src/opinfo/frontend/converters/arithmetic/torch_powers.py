@@ -72,13 +72,19 @@ def _copysign(importer: Any, node: Any) -> Any:
 
 
 def _hypot(importer: Any, node: Any) -> Any:
-    """Convert hypot: ``a * sqrt(1 + (b / a)**2)`` for the larger a, which does not overflow.
+    args, dtype = arguments(importer, node), importer.computed(node)
+    return hypotenuse(
+        importer, *(tensor(importer, args[name], dtype) for name in ("self", "other"))
+    )
+
+
+def hypotenuse(importer: Any, left: Any, right: Any) -> Any:
+    """Return ``a * sqrt(1 + (b / a)**2)`` for the larger size a, which does not overflow.
 
     It is infinite if an operand is, even beside NaN.
     """
-    args = arguments(importer, node)
-    emit, dtype = importer.block_builder.emit, importer.computed(node)
-    sizes = [emit(op.abs(tensor(importer, args[name], dtype))) for name in ("self", "other")]
+    emit, dtype = importer.block_builder.emit, str(left.ty.dtype)
+    sizes = [emit(op.abs(x)) for x in (left, right)]
     more, less = emit(op.maximum(*sizes)), emit(op.minimum(*sizes))
     one, none, limit = (relax.const(v, dtype) for v in (1.0, 0.0, float("inf")))
     plain = emit(op.logical_or(op.equal(more, none), op.equal(more, limit)))
