@@ -13,7 +13,11 @@ import tvm_ffi
 from tvm import relax, tirx
 from tvm.tirx.buffer import is_buffer_var
 
-TARGET = {"kind": "llvm", "opt-level": 0}
+#: LLVM's options that make machine code sooner; other code keeps its own.
+_SOON = ("fast-isel:bool=true", "disable-cgp:bool=true", "disable-lsr:bool=true",
+         "disable-machine-licm:bool=true", "disable-machine-cse:bool=true",
+         "disable-branch-fold:bool=true", "enable-misched:bool=false")  # fmt: skip
+TARGET = {"kind": "llvm", "opt-level": 0, "cl-opt": [f"-{option}" for option in _SOON]}
 
 
 def unoptimised(mod: tvm.IRModule | tirx.PrimFunc, **options: Any) -> Any:
