@@ -81,7 +81,7 @@ def check_recogniser(module: ModuleType, *, registered: bool = True) -> None:
     check_all(f"recognisers of {module.__name__}", cases)
 
 
-def check_match(case: Matches) -> None:
+def check_match(case: Matches, schedules: int = SCHEDULES) -> None:
     """Check that a match is recognised under any names and schedule."""
     original = lower(case)
     before = tvm.ir.save_json(original)
@@ -95,7 +95,7 @@ def check_match(case: Matches) -> None:
         f"{info.name} without names, but {named!r} with TVM's names"
     )
     assert tvm.ir.save_json(original) == before, "the function was changed"
-    for k in range(SCHEDULES):
+    for k in range(schedules):
         rescheduled = reschedule(func, zlib.crc32(repr(case).encode()) + k)
         answer = _answer(rescheduled)
         if isinstance(answer, Refusal) or answer.relaid:
