@@ -12,8 +12,7 @@ Each program of torch that is loaded lists all operators of torch several times,
 are listed once.
 
 Garbage is collected once all tests are known: modules are not garbage, and were a quarter of the
-time of collecting tests. From then on they are not looked at again, and what tests make as rarely
-as in commands.
+time of collecting tests. From then on they are not looked at again.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ from typing import Any
 
 import pytest
 
-from opinfo.analysis.support.garbage import RARE
 from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
 from opinfo.byoc.codegen.host import VARIABLE, flags
 
@@ -59,7 +57,6 @@ def pytest_collection_finish() -> None:
         _list_operators_once()
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*RARE)
     gc.enable()
 
 
