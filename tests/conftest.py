@@ -8,12 +8,16 @@ in all loaded modules, several thousand. That there is none is said here once.
 The process that reads model files is started before a command makes its folder of temporary files.
 Inside, it would end with the command, and a new one takes two seconds.
 
+Each program of torch that is loaded lists all operators of torch several times, 60 ms in all. They
+are listed once.
+
 Garbage is collected once all tests are known: modules are not garbage, and were a quarter of the
 time of collecting tests. From then on they are not looked at again.
 """
 
 from __future__ import annotations
 
+import functools
 import gc
 import inspect
 import os
@@ -45,10 +49,12 @@ gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """Let commands share a reader. Collect garbage from now on, among what tests make."""
+    """Let commands share a reader, and torch its operators. From now on, collect garbage."""
     command = sys.modules.get("opinfo.cli.run.exit_status")
     if command is not None:
         command.scratch = _after_reader(command.scratch)  # type: ignore[attr-defined]
+    if "torch" in sys.modules:
+        _list_operators_once()
     gc.collect()
     gc.freeze()
     gc.enable()
@@ -62,6 +68,13 @@ def _after_reader(scratch: Callable[[], Any]) -> Callable[[], Any]:
         return scratch()
 
     return started
+
+
+def _list_operators_once() -> None:
+    """Let torch make the objects of its operators once; those registered later make their own."""
+    from torch._export import utils
+
+    utils._materialize_cpp_cia_ops = functools.cache(utils._materialize_cpp_cia_ops)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

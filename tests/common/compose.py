@@ -14,6 +14,7 @@ from opinfo.analysis.proposal.attribute_values import to_prim
 from opinfo.analysis.proposal.call_op import call_op
 from opinfo.analysis.terms.term import Int, Var
 from opinfo.analysis.terms.traversal import free
+from opinfo.testing.unoptimised import unoptimised
 from tests.models.weights import Array
 
 
@@ -104,9 +105,7 @@ def differs(func: tvm.tirx.PrimFunc, chain: Chain, size: int = 2) -> float:
 
 def call(func: tvm.tirx.PrimFunc, values: list[Array], outputs: int, size: int = 2) -> list[Array]:
     """The outputs of a compiled PrimFunc."""
-    compiled = tvm.compile(
-        tvm.IRModule({"fused": func.with_attr("global_symbol", "fused")}), target="llvm"
-    )
+    compiled = unoptimised(tvm.IRModule({"fused": func.with_attr("global_symbol", "fused")}))
     buffers = [p for p in func.params if is_buffer_var(p)]
     given, inputs, results = [], iter(values), []
     for p in func.params:

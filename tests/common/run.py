@@ -9,6 +9,8 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from opinfo.testing.unoptimised import unoptimised
+
 from ..models.weights import Array
 
 
@@ -17,7 +19,7 @@ def run(mod: tvm.IRModule, values: Sequence[Array]) -> list[Array]:
 
     The values are copied into TVM's own memory: compiled code may need 64-byte alignment.
     """
-    executable = tvm.compile(mod, target="llvm")
+    executable = unoptimised(mod)
     machine = relax.VirtualMachine(executable, tvm.cpu())
     return _flat(machine["main"](*map(_given, values)))
 

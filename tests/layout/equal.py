@@ -11,10 +11,12 @@ import tvm
 from tvm import relax
 
 from opinfo.layout import Layout, Planned, plan_layout
+from opinfo.testing.unoptimised import TARGET as UNOPTIMISED
+from opinfo.testing.unoptimised import unoptimised
 
 from .random_graphs import Array, Case
 
-TARGET = tvm.target.Target({"kind": "llvm", "opt-level": 0})
+TARGET = tvm.target.Target(UNOPTIMISED)
 TOLERANCE = {"float16": 2e-2, "float32": 1e-3, "float64": 1e-10, "int8": 1.0}
 
 
@@ -45,7 +47,7 @@ def lowering() -> Any:
 
 def execute(mod: Any, values: Sequence[Array]) -> list[Array]:
     """The tensors that ``main`` gives, a tuple's in a flat list."""
-    built = tvm.compile(mod, target=TARGET, relax_pipeline=lowering())
+    built = unoptimised(mod, relax_pipeline=lowering())
     machine = relax.VirtualMachine(built, tvm.cpu())
     given = [tvm.runtime.tensor(np.require(v, requirements="C")) for v in values]
     return list(_flat(machine["main"](*given)))

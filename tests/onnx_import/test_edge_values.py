@@ -12,6 +12,7 @@ import opinfo
 from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
 from opinfo.frontend.checks.error import FrontendError
 from opinfo.frontend.formats.from_onnx import from_model
+from opinfo.testing.unoptimised import unoptimised
 from tests.models.weights import Array
 
 from .against_runtime import compare, floats, model
@@ -142,7 +143,7 @@ def _machine(mod: Any) -> Any:
     import tvm
     from tvm import relax
 
-    return relax.VirtualMachine(tvm.compile(mod, target="llvm"), tvm.cpu())
+    return relax.VirtualMachine(unoptimised(mod), tvm.cpu())
 
 
 def _call(machine: Any, *arrays: Any) -> list[Array]:

@@ -20,6 +20,7 @@ from tvm.tirx.buffer import is_buffer_var
 from opinfo.analysis import Constant, LayoutNormalised, OpInfo
 from opinfo.analysis.proposal.call_op import call_op
 from opinfo.testing.layout_strings import faults
+from opinfo.testing.unoptimised import unoptimised
 
 from ..common.run import run
 
@@ -145,7 +146,7 @@ def execute(
 ) -> list[Array]:
     """The outputs of a PrimFunc, compiled with LLVM."""
     module = tvm.IRModule({"main": func.with_attr("global_symbol", "main")})
-    built = tvm.compile(module, target="llvm")
+    built = unoptimised(module)
     given = [tvm.runtime.tensor(np.ascontiguousarray(a)) for a in inputs]
     results = [tvm.runtime.tensor(np.zeros(shape, dtype)) for shape, dtype in outputs]
     built["main"](*given, *results)

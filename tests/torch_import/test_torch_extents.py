@@ -18,6 +18,7 @@ from opinfo.frontend.checks.notes import without_notes
 from opinfo.frontend.checks.tidy import tidy
 from opinfo.frontend.formats.from_torch import from_program, load
 from opinfo.frontend.formats.torch_program import torch_extents
+from opinfo.testing.unoptimised import unoptimised
 
 from .test_torch_edges import agrees
 
@@ -66,7 +67,7 @@ def test_requested_extents_compute_what_torch_computes(module: nn.Module) -> Non
     assert torch_extents.bind_extents(exported(module), shapes)
     mod = imported(module, shapes)
     assert not symbols(mod)
-    machine = tvm.relax.VirtualMachine(tvm.compile(mod, "llvm"), tvm.cpu())
+    machine = tvm.relax.VirtualMachine(unoptimised(mod), tvm.cpu())
     out = machine["main"](*(tvm.runtime.tensor(a.numpy()) for a in (x, y)))
     got = out if isinstance(out, tvm.runtime.Tensor) else out[0]
     with torch.no_grad():
@@ -182,7 +183,7 @@ def test_a_request_that_violates_a_guard_is_refused(name: str, asserts: bool) ->
 def test_a_build_with_symbols_fails_where_a_guard_is_violated(name: str, asserts: bool) -> None:
     condition, good, bad = CONDITIONS[name]
     mod = tidy(from_program(guarded(condition, *good, asserts)))
-    machine = tvm.relax.VirtualMachine(tvm.compile(mod, "llvm"), tvm.cpu())
+    machine = tvm.relax.VirtualMachine(unoptimised(mod), tvm.cpu())
 
     def run(n: int, m: int) -> np.ndarray:
         args = [tvm.runtime.tensor(np.ones((k, 4), "float32")) for k in (n, m)]
@@ -199,7 +200,7 @@ def test_a_guard_between_a_requested_and_a_symbolic_size_is_checked_at_run_time(
     program = guarded(lambda n, m: n > m, 8, 5)
     shapes: Shapes = {"x": (8, 4), "y": ("m", 4)}
     mod = bind_shapes(tidy(from_program(program, shapes=shapes)), shapes)
-    machine = tvm.relax.VirtualMachine(tvm.compile(mod, "llvm"), tvm.cpu())
+    machine = tvm.relax.VirtualMachine(unoptimised(mod), tvm.cpu())
     x, y, long = (tvm.runtime.tensor(np.ones((k, 4), "float32")) for k in (8, 7, 8))
     machine["main"](x, y)
     with pytest.raises(RuntimeError, match="match_cast"):

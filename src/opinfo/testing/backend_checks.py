@@ -24,6 +24,7 @@ from .case import Case, check_all
 from .example import Example, Variant, difference, module, variants
 from .new_process import run_in_new_process
 from .samples import samples
+from .unoptimised import unoptimised
 
 
 def backend_cases(
@@ -251,7 +252,7 @@ class _Trial:
     @cached_property
     def expected(self) -> Any:
         """The examples compiled by TVM alone."""
-        executable = tvm.compile(module(self.taken), target="llvm")
+        executable = unoptimised(module(self.taken))
         return relax.VirtualMachine(executable, tvm.cpu())
 
     def _inputs(self, variant: Variant) -> list[Any]:

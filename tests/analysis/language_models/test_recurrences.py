@@ -19,6 +19,7 @@ from opinfo.analysis.recurrent.quantized_lstm_operator import quantized_lstm
 from opinfo.analysis.recurrent.recurrence_operator import NAME, recurrence
 from opinfo.analysis.results.op_info import OpInfo, Refusal
 from opinfo.testing.mutants import mutants, parsed
+from opinfo.testing.unoptimised import unoptimised
 
 from ...common.prim_funcs import prim_func
 
@@ -133,7 +134,7 @@ def test_the_operator_computes_what_its_formula_says() -> None:
     shapes = [(1, 2, width), (UNITS, width), (width,), (2, UNITS), (2, UNITS)]
     inputs, weights, bias, hidden, state = (rng.uniform(-1, 1, s).astype("float32") for s in shapes)
     func = _prim_func("LSTM", 1, 2, {}).with_attr("global_symbol", "lstm")
-    built = tvm.compile(tvm.IRModule({"lstm": func}), target="llvm")
+    built = unoptimised(tvm.IRModule({"lstm": func}))
     outs = [tvm.runtime.tensor(np.zeros(s, "float32"))
             for s in ((1, 2, UNITS), (2, UNITS), (2, UNITS), (2, width), (2, UNITS))]  # fmt: skip
     built["lstm"](*map(tvm.runtime.tensor, (inputs, weights, bias, hidden, state)), *outs)
@@ -171,7 +172,7 @@ def test_the_quantized_operator_computes_what_its_formula_says(columns: bool) ->
     shapes = [(steps, 1, UNITS), (1, UNITS), (1, UNITS), (1, width), (8,), (SIZE,), (width,), (1,)]
     outs = [tvm.runtime.tensor(np.zeros(s, d))
             for s, d in zip(shapes, ["float32"] * 5 + ["int32"] * 3, strict=True)]  # fmt: skip
-    built = tvm.compile(tvm.IRModule({"lstm": func}), target="llvm")
+    built = unoptimised(tvm.IRModule({"lstm": func}))
     built["lstm"](*map(tvm.runtime.tensor, (x, *parts, bias, hidden, state)), *outs)
     w, ws, wz, r, rs, rz = (p.astype("float64") for p in parts)
     codes, scale = _levels(x)

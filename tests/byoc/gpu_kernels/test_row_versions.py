@@ -15,6 +15,7 @@ from opinfo.byoc.backends.nvidia.tvm_schedules import scheduled
 from opinfo.byoc.prepare.fuse import fuse
 from opinfo.byoc.prepare.gpu.row_versions import row_versions
 from opinfo.byoc.prepare.prepare import prepare
+from opinfo.testing.unoptimised import unoptimised
 
 from ...common.run import run
 from .gpu_cases import TARGET
@@ -97,7 +98,7 @@ def test_tuples_are_passed_on(rows: int) -> None:
     assert functions(mod) == {"main", "main_n1", "main_any"}
     single = next(f for g, f in mod.functions_items() if g.name_hint == "main_n1")
     assert [v.name for v in relax.analysis.defined_symbolic_vars(single)] == ["m"]
-    machine = relax.VirtualMachine(tvm.compile(mod, target="llvm"), tvm.cpu())
+    machine = relax.VirtualMachine(unoptimised(mod), tvm.cpu())
     put = tvm.runtime.tensor
     values, more = operands(rows), np.full((1, 5, WIDTH), -2, "float16")
     first, second = machine["main"](*map(put, values), [put(values[0]), put(more)])

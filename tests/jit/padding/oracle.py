@@ -19,6 +19,7 @@ import tvm_ffi
 from tvm import tirx
 
 from opinfo.jit.dims.symbolic_dims import Symbol, symbols
+from opinfo.testing.unoptimised import TARGET
 from tests.common import interpret
 
 Array = np.ndarray[Any, Any]
@@ -27,8 +28,6 @@ Shape = tuple[int, ...]
 PAIRS = ((3, 4), (1, 2), (4, 7), (2, 5))
 OTHER = 3  # the value of all other dimensions
 TRIALS = 2
-#: Not optimised: it is the same program, and compiles four times as fast.
-TARGET = {"kind": "llvm", "opt-level": 0}
 #: Garbage of both kinds: integers have no NaN.
 POISON: tuple[dict[str, Any], ...] = (
     {"bool": True, "uint8": 255, "int8": -128, "int32": -(2**31) + 7, "int64": 2**40 + 3},
