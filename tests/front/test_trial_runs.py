@@ -9,7 +9,9 @@ import pytest
 from opinfo.verify import trial_runs
 
 
-@pytest.mark.parametrize(("seconds", "runs"), [(0.02, trial_runs.RUNS), (1.1, trial_runs.FEWEST)])
+@pytest.mark.parametrize(
+    ("seconds", "runs"), [(0.02, trial_runs.RUNS), (0.3, 4), (1.1, trial_runs.FEWEST)]
+)
 def test_seconds_of_the_clock_end_the_runs(
     seconds: float, runs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
