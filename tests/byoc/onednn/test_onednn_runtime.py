@@ -77,7 +77,7 @@ def test_the_object_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert len(made) == 1
 
 
-def test_an_unrolled_loop_is_no_nest_of_calls(tmp_path: Path) -> None:
+def test_an_unrolled_loop_is_one_function(tmp_path: Path) -> None:
     """Calls within calls are inlined with all that they contain, each time again."""
     header = (files(runtime_object.__package__) / "cpp/loops/vectors.hpp").read_text("utf-8")
     use = """#include <utility>
@@ -95,7 +95,7 @@ float twelve(const float* from) {
     assert sum("5times" in name and "operator" not in name for name in functions) == 1, functions
 
 
-def test_tables_of_names_are_no_maps() -> None:
+def test_tables_of_names_are_arrays() -> None:
     """Their trees took a second of the object's time."""
     _, file = runtime_object.runtime_object()
     listed = subprocess.run(["nm", "-C", file], capture_output=True, text=True, check=True).stdout
