@@ -142,6 +142,19 @@ def test_a_fork_reads_by_a_process_of_its_own(model: Path) -> None:
     assert got.stdout.strip() == "1 1", got.stderr
 
 
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="/proc lists what is loaded")
+def test_files_without_torch_are_read_without_it(model: Path) -> None:
+    """Importing torch takes twice as long as all the rest of the process."""
+    reader = Reader()
+    try:
+        reader.read(model, {})
+        assert reader._process is not None
+        loaded = Path(f"/proc/{reader._process.pid}/maps").read_text()
+    finally:
+        reader.close()
+    assert "libtvm" in loaded and "libtorch" not in loaded
+
+
 def test_constants_come_back_as_they_were(tmp_path: Path) -> None:
     builder = tvm.relax.BlockBuilder()
     data = np.random.default_rng(0).standard_normal((64, 1000)).astype("float32")

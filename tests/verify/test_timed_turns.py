@@ -9,7 +9,9 @@ import pytest
 from opinfo.verify import timed_turns
 
 
-@pytest.mark.parametrize(("seconds", "runs"), [(0.02, timed_turns.RUNS), (1.1, timed_turns.FEWEST)])
+@pytest.mark.parametrize(
+    ("seconds", "runs"), [(0.02, timed_turns.RUNS), (0.3, 4), (1.1, timed_turns.FEWEST)]
+)
 def test_seconds_of_the_clock_end_the_runs(
     seconds: float, runs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,9 +27,10 @@ extern "C" __attribute__((weak)) int {renamed}(void*, const TVMFFIAny*, int32_t,
 extern "C" __attribute__((visibility("hidden"))) char {data}[];
 extern "C" __attribute__((visibility("default"))) int {own}(
     void* self, const TVMFFIAny*, int32_t, TVMFFIAny* result) {{
-  static const std::vector<opinfo_embedded::Constant> constants = {{{constants}}};
+  static const opinfo_embedded::Constant constants[] = {{{constants}}};
+  static const int64_t extents[] = {{{extents}0}};
   static char* const volatile data = {data};  // at any distance from the code
-  return opinfo_embedded::pass(constants, data, self, result, {renamed});
+  return opinfo_embedded::pass(constants, extents, data, self, result, {renamed});
 }}
 """
 
@@ -83,6 +84,7 @@ def _code(code: Any, symbol: str, constant: str, tensors: Sequence[Any]) -> Any:
         own=own, renamed=renamed, data=data_of(symbol),
         header=(files(__package__) / "embedded.hpp").read_text(encoding="utf-8"),
         constants=", ".join(map(_entry, _offsets(tensors), tensors)),
+        extents="".join(f"{int(extent)}, " for tensor in tensors for extent in tensor.shape),
     )  # fmt: skip
     make = tvm_ffi.get_global_func("runtime.CSourceModuleCreate")
     names = list(code.get_function("get_func_names")())
@@ -92,8 +94,8 @@ def _code(code: Any, symbol: str, constant: str, tensors: Sequence[Any]) -> Any:
 
 def _entry(offset: int, tensor: Any) -> str:
     kind = tvm_ffi.dtype(tensor.dtype)
-    extents = ", ".join(str(int(e)) for e in tensor.shape)
-    return f"{{{offset}, {{{int(kind.type_code)}, {kind.bits}, {kind.lanes}}}, {{{extents}}}}}"
+    words = f"{int(kind.type_code)}, {kind.bits}, {kind.lanes}"
+    return f"{{{offset}, {{{words}}}, {len(tensor.shape)}}}"
 
 
 def _offsets(tensors: Sequence[Any]) -> Iterator[int]:

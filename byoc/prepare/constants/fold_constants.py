@@ -32,6 +32,9 @@ from .constant_calls import (
 )
 from .narrow_casts import fold_narrow_casts
 
+#: Each function runs once, so compiling it takes longer than what more optimisation would save.
+TARGET = {"kind": "llvm", "opt-level": 1}
+
 
 def fold_constants(mod: Any) -> Any:
     """The module with all folded that depends on constants only; nothing unused."""
@@ -142,6 +145,6 @@ def _built(mod: Any) -> Any | None:
     funcs = {g.name_hint: f.with_attr("global_symbol", g.name_hint)
              for g, f in mod.functions_items() if isinstance(f, tvm.tirx.PrimFunc)}  # fmt: skip
     try:
-        return tvm.compile(tvm.IRModule(funcs), target="llvm")
+        return tvm.compile(tvm.IRModule(funcs), target=TARGET)
     except Exception:  # FoldConstant then builds them one by one, and leaves what does not build
         return None

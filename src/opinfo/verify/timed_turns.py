@@ -9,7 +9,7 @@ from time import process_time, sleep
 from .short_parts import Call, Clock, seconds_of
 
 #: Number of timed runs; after so many seconds of the clock, the least number.
-RUNS, SECONDS, FEWEST = 9, 2.0, 3
+RUNS, SECONDS, FEWEST = 9, 1.0, 3
 #: What takes so many times as long as the fastest is not called again: it cannot win. The second
 #: number is for two or more CPU times, of which the least differ by less.
 SLOW, CLOSE = 1.5, 1.1

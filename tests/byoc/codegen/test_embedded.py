@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import tvm
+import tvm_ffi
 from tvm import relax
 
 from opinfo.byoc.backend.backend import Code
@@ -125,6 +127,15 @@ OPINFO_CONSTANTS(first, kept)
     (file,) = (name for low, high, name in spans if low <= address < high)
     assert file == str(library) and address % 64 == 0
     assert library.stat().st_size < big.nbytes + (1 << 18)
+
+
+def test_libraries_compile_no_header_of_cpp_for_it() -> None:
+    """Each library compiles this header, and <vector> takes most of that time."""
+    folders = [f"-I{path}" for path in tvm_ffi.libinfo.include_paths()]
+    with as_file(files("opinfo.byoc.codegen.embedding") / "embedded.hpp") as header:
+        rule = subprocess.run(["g++", "-std=c++17", "-M", *folders, "-x", "c++", header],
+                              capture_output=True, text=True, check=True).stdout  # fmt: skip
+    assert "c_api.h" in rule and "/c++/" not in rule
 
 
 def test_an_error_of_the_function_is_that_of_the_library(tmp_path: Path) -> None:

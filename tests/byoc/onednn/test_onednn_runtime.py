@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +75,32 @@ def test_the_object_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert runtime_object.shared_text(own=True) == (first, options)
     assert runtime_object.runtime_object() == (runtime_object.object_key(), Path(options[-1]))
     assert len(made) == 1
+
+
+def test_an_unrolled_loop_is_one_function(tmp_path: Path) -> None:
+    """Calls within calls are inlined with all that they contain, each time again."""
+    header = (files(runtime_object.__package__) / "cpp/loops/vectors.hpp").read_text("utf-8")
+    use = """#include <utility>
+%s
+float twelve(const float* from) {
+  float sum = 0;
+  opinfo_onednn::times<12>([&](auto k) { sum += from[k]; });
+  return sum;
+}
+"""
+    source, made = tmp_path / "a.cpp", tmp_path / "a.s"
+    source.write_text(use % header.replace("always_inline", "noinline"), "utf-8")
+    subprocess.run(["g++", "-std=c++17", "-O1", "-S", source, "-o", made], check=True)
+    functions = [line for line in made.read_text().splitlines() if line.endswith(":")]
+    assert sum("5times" in name and "operator" not in name for name in functions) == 1, functions
+
+
+def test_tables_of_names_are_arrays() -> None:
+    """Their trees took a second of the object's time."""
+    _, file = runtime_object.runtime_object()
+    listed = subprocess.run(["nm", "-C", file], capture_output=True, text=True, check=True).stdout
+    trees = {line.partition("_Rb_tree<")[2] for line in listed.splitlines() if "_Rb_tree<" in line}
+    assert trees and not any("algorithm" in tree or "(*)" in tree for tree in trees)
 
 
 @pytest.mark.parametrize("error", [CompilerError("no room"), OSError(), RuntimeError("no home")])

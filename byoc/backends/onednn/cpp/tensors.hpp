@@ -9,7 +9,6 @@
 #include <mutex>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <oneapi/dnnl/dnnl_debug.h>
-#include <set>
 #include <string>
 #include <vector>
 

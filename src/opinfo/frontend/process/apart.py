@@ -5,13 +5,13 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
-import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from ...byoc.process import without_torch
 from ...byoc.process.line_process import LineProcess, ProcessDied
 from ..checks.error import FrontendError
 from ..checks.input_shapes import Shapes
@@ -32,7 +32,8 @@ OTHERS_PER_MIB = 5
 class Reader(LineProcess):
     """A reader process; see `reader`. A client has at most one."""
 
-    command: tuple[str, ...] = (sys.executable, "-m", "opinfo.frontend.process.reader")
+    #: The packages around `reader` import TVM before it runs.
+    command: tuple[str, ...] = without_torch.command("opinfo.frontend.process.reader")
 
     name: ClassVar[str] = "reader"
     #: Files are read in forks, in which a GPU that was asked for before does not work.

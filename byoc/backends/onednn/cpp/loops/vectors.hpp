@@ -19,12 +19,15 @@ typedef float Lanes __attribute__((vector_size(4 * kLanes), aligned(4), may_alia
 template <int value>
 using At = std::integral_constant<int, value>;
 
-template <int count, int k = 0, typename Each>
-OPINFO_INLINE void times(Each each) {
-  if constexpr (k < count) {
-    each(At<k>());
-    times<count, k + 1>(each);
-  }
+template <typename Each, int... k>
+OPINFO_INLINE void each_of(const Each& each, std::integer_sequence<int, k...>) {
+  (each(At<k>()), ...);
+}
+
+// Not one call within another: each would be inlined again with all that it contains.
+template <int count, typename Each>
+OPINFO_INLINE void times(const Each& each) {
+  each_of(each, std::make_integer_sequence<int, count>());
 }
 
 OPINFO_INLINE Lanes all_of(float value) { return value - Lanes{}; }

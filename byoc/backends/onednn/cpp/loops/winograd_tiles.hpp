@@ -22,12 +22,14 @@ struct Following {
 
   // Whether it is one of those below, for operands in the result's axes.
   static bool knows(const Post::Item& i) {
-    static const std::set<algorithm> all = {
-        algorithm::eltwise_relu,   algorithm::eltwise_clip,      algorithm::eltwise_linear,
-        algorithm::eltwise_swish,  algorithm::eltwise_logistic,  algorithm::eltwise_hardswish,
-        algorithm::binary_add,     algorithm::binary_sub,        algorithm::binary_mul,
-        algorithm::binary_div,     algorithm::binary_max,        algorithm::binary_min};
-    if (all.count(i.how) == 0) return false;
+    switch (i.how) {
+      case algorithm::eltwise_relu: case algorithm::eltwise_clip: case algorithm::eltwise_linear:
+      case algorithm::eltwise_swish: case algorithm::eltwise_logistic:
+      case algorithm::eltwise_hardswish: case algorithm::binary_add: case algorithm::binary_sub:
+      case algorithm::binary_mul: case algorithm::binary_div: case algorithm::binary_max:
+      case algorithm::binary_min: break;
+      default: return false;
+    }
     return !i.binary || (i.other.type == Type::f32 &&
                          (i.other.dims[1] == 1 || i.other.strides[1] == 1));
   }
