@@ -220,5 +220,5 @@ def test_a_squeeze_without_axes_names_the_size_that_it_would_drop() -> None:
     proto = model([make("Squeeze", ["x"], ["y"])], {"x": (["n", 1, 3], "float32")})
     compiled = opinfo.compile(from_model(proto, {}), [])
     assert compiled.run(floats(2, 1, 3)).shape == (2, 3)
-    with pytest.raises(BoundaryError, match="^main: got n = 1; the model is"):
+    with pytest.raises(BoundaryError, match=r"^main: got n = 1; the model is only defined for n"):
         compiled.run(floats(1, 1, 3))
