@@ -119,9 +119,11 @@ def _tensors(ty: Any) -> list[Any]:
 def _unmet(op: Op, lowered: Lowered, backend: Backend) -> str | None:
     """Why the backend may not compute an operator of the module; None if it may."""
     recovered = node(op, lowered.infos)
+    assert backend.reader is not None
+    if recovered is None and backend.reader.takes_unknown:
+        return None
     if recovered is None:
         return f"{op.name} was not recovered, so that its numbers have no bounds"
-    assert backend.reader is not None
     for condition in backend.reader.conditions:
         reason = condition(recovered)
         if reason is not None and reason is not True:

@@ -42,6 +42,7 @@ class OnnxReader:
         dtypes: The dtypes of inputs and results that it takes.
         conditions: What every operator of the imported model must satisfy. Where the runtime
             departs from ONNX for some values only, calls with random inputs would not show it.
+        takes_unknown: Whether operators that were not recovered satisfy them.
         drops_unused: Whether it has no inputs that no operator reads, so that the numbers of
             others differ from those in the file.
         clamps: Whether it gets inputs of int64 that have no bounds clamped to 2^24, up to which
@@ -51,6 +52,7 @@ class OnnxReader:
     convert: Callable[[OnnxModel], Code]
     dtypes: frozenset[str]
     conditions: tuple[Condition, ...] = ()
+    takes_unknown: bool = False
     drops_unused: bool = False
     clamps: bool = False
 

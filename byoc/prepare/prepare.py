@@ -261,7 +261,7 @@ def _affine(builder: Any, call: Any) -> Any:
     dtype = str(data.ty.dtype)
 
     def constant(array: Any) -> Any:
-        return relax.const(np.ascontiguousarray(array.reshape(shape).astype(dtype)))
+        return relax.const(np.ascontiguousarray(array.reshape(shape).astype(dtype)), dtype)
 
     scaled = builder.emit(relax.op.multiply(data, constant(factor)))
     moved = builder.emit(relax.op.add(scaled, constant(term)))

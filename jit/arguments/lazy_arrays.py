@@ -14,12 +14,13 @@ from tvm import runtime
 
 #: Types whose memory always has their elements.
 _EAGER = frozenset({np.ndarray, tvm_ffi.Tensor, runtime.Tensor, int, float, bool})
-_LAZY = (("is_neg", "resolve_neg"), ("is_conj", "resolve_conj"))
 
 
 def is_eager(arg: Any) -> bool:
     """Return whether the memory of an argument has its elements; cheap enough for every call."""
-    return type(arg) in _EAGER or not (is_masked(arg) or is_lazy(arg))
+    if type(arg) in _EAGER:
+        return True
+    return not (is_lazy(arg) if hasattr(arg, "is_neg") else is_masked(arg))
 
 
 def is_masked(arg: Any) -> bool:
@@ -29,13 +30,10 @@ def is_masked(arg: Any) -> bool:
 
 def is_lazy(arg: Any) -> bool:
     """Return whether torch negates or conjugates a tensor when it is read."""
-    asks = (getattr(arg, name, None) for name, _ in _LAZY)
-    return any(ask() is True for ask in asks if callable(ask))
+    is_neg, is_conj = getattr(arg, "is_neg", None), getattr(arg, "is_conj", None)
+    return callable(is_neg) and callable(is_conj) and (is_neg() is True or is_conj() is True)
 
 
 def resolved(arg: Any) -> Any:
     """Return a tensor whose memory has its elements: a copy of one that is lazy, or the same."""
-    if is_lazy(arg):
-        for _, resolve in _LAZY:
-            arg = getattr(arg, resolve)()
-    return arg
+    return arg.resolve_neg().resolve_conj() if is_lazy(arg) else arg

@@ -189,7 +189,15 @@ def _substituted(node: Any, numbers: Mapping[Any, Any]) -> Any:
         (tvm.ir.Var, lambda v: numbers.get(v, v)),
         (FOLDED, folded),
         (tvm.ir.Call, _decided),
+        (tirx.Select, _chosen),
     ])  # fmt: skip
+
+
+def _chosen(select: Any) -> Any:
+    """Return the operand that is chosen if the condition is constant."""
+    if not isinstance(select.condition, tirx.IntImm):
+        return select
+    return select.true_value if select.condition.value else select.false_value
 
 
 def _decided(call: Any) -> Any:

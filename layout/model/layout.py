@@ -178,7 +178,7 @@ class Layout:
         """The physical array of a logical one."""
         shape = array.shape
         if self.permutation is not None:
-            return np.ascontiguousarray(array.transpose(self.permutation))
+            return np.asarray(array.transpose(self.permutation), order="C")  # rank 0 stays
         places = self.forward(np.indices(shape, sparse=True), shape)
         out = np.full(self.physical(shape), self.pad_value or 0, array.dtype)
         out[tuple(np.broadcast_arrays(*places)) if places else ()] = array

@@ -10,9 +10,11 @@ import tvm
 from onnx import TensorProto, helper
 from tvm import relax, tirx
 
+import opinfo
 from opinfo.frontend import FrontendError
 from opinfo.frontend.formats.from_onnx import from_model
 from opinfo.frontend.onnx_graph.scalars import Rational, SizeArithmetic, Unknown, rational
+from opinfo.jit.arguments.argument_checks import BoundaryError
 from opinfo.testing.unoptimised import unoptimised
 from tests.models.weights import Array
 from tests.onnx_import.against_runtime import Inputs, compare, floats, model
@@ -213,3 +215,11 @@ def test_a_dimension_of_two_sizes_that_no_dimension_has_is_refused() -> None:
     proto = model([make("Relu", ["x"], ["y"])], {"x": ([3, "2*n + m"], "float32")})
     with pytest.raises(FrontendError, match="has several unknown sizes, expected one"):
         from_model(proto, {})
+
+
+def test_a_squeeze_without_axes_names_the_size_that_it_would_drop() -> None:
+    proto = model([make("Squeeze", ["x"], ["y"])], {"x": (["n", 1, 3], "float32")})
+    compiled = opinfo.compile(from_model(proto, {}), [])
+    assert compiled.run(floats(2, 1, 3)).shape == (2, 3)
+    with pytest.raises(BoundaryError, match=r"^main: got n = 1; the model is only defined for n"):
+        compiled.run(floats(1, 1, 3))

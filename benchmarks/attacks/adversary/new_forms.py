@@ -116,7 +116,7 @@ def _arrays(program: Program, func: Any, sizes: Sizes, seed: int) -> list[Array]
 
 
 def _call(run: Any, func: Any, arrays: Sequence[Array], sizes: Sizes) -> Array:
-    tensors = [tvm.runtime.tensor(np.ascontiguousarray(a)) for a in arrays]
+    tensors = [tvm.runtime.tensor(np.asarray(a, order="C")) for a in arrays]  # of rank 0, too
     remaining = iter(tensors)
     run(*(next(remaining) if is_buffer_var(p) else sizes[p.name] for p in func.params))
     return np.asarray(tensors[-1].numpy())

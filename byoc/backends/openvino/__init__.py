@@ -45,6 +45,8 @@ def single(node: Node) -> str | None:
     """Nothing is float16, in which OpenVINO does not compute; integers are only added to others."""
     if any(v.dtype == "float16" for v in node.tensors):
         return "the dtype is float16, which OpenVINO computes as float32"
+    if node.info.name == "relax.mod" and node.result.dtype == "float32":
+        return "OpenVINO computes remainders of floats from rounded quotients"
     if node.info.name == "relax.divide" and node.result.dtype != "float32":
         return f"the dtype is {node.result.dtype}, of which OpenVINO rounds quotients down"
     if node.info.name == "relax.matmul" and node.result.dtype == "int32":

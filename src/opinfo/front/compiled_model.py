@@ -233,7 +233,7 @@ def _on(device: Any, array: Any) -> Any:
     if isinstance(array, (bool, int, float, tvm.runtime.Tensor)):
         return array
     host = array if isinstance(array, np.ndarray) else np.from_dlpack(array)  # refuses bfloat16
-    return tvm.runtime.tensor(np.ascontiguousarray(host), device)
+    return tvm.runtime.tensor(np.asarray(host, order="C"), device)  # of rank 0, too
 
 
 def _plain(value: Any) -> Any:

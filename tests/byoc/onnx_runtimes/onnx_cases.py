@@ -26,6 +26,7 @@ Build = Callable[..., Any]
 WIDE = "the dtype is int64, which OpenVINO rounds beyond 2^24"
 ROUNDED = "the dtype is int32, which OpenVINO rounds beyond 2^24"
 HALF = "the dtype is float16, which OpenVINO computes as float32"
+REMAINDER = "OpenVINO computes remainders of floats from rounded quotients"
 QUOTIENT = "the dtype is int32, of which OpenVINO rounds quotients down"
 SUMS = "the dtype is int32, of which OpenVINO rounds sums of products to float32"
 LACKED = "lacked"
@@ -282,7 +283,7 @@ ELEMENTS: dict[str, OnnxCase] = {
     "wide integers": OnnxCase(lambda e, r, x: e(op.multiply(x, relax.const(2**40, "int64"))),
                               (((2, 5), "int64"),), refused=WIDE),
     "floor_divide": OnnxCase(_call(op.floor_divide, relax.const(0.7)), ((2, 5),)),
-    "mod": OnnxCase(_call(op.mod, relax.const(0.7)), ((2, 5),)),
+    "mod": OnnxCase(_call(op.mod, relax.const(0.7)), ((2, 5),), refused=REMAINDER),
     "divide": OnnxCase(lambda e, r, x: e(op.divide(relax.const(1.0), e(op.exp(x)))), ((2, 5),)),
     "power": OnnxCase(_call(op.power, relax.const(2.0)), ((2, 5),)),
     **{n: _compared(n) for n in ("equal", "not_equal", "greater", "greater_equal", "less",

@@ -44,6 +44,10 @@ def model(
 
 
 def in_openvino(file: Any, folder: Path) -> Compiled:
+    return in_runtime(file, folder, "openvino")
+
+
+def in_runtime(file: Any, folder: Path, name: str) -> Compiled:
     """The build of a file, as `opinfo.compile` makes it for its race."""
     path = folder / "model.onnx"
     onnx.save(file, path)
@@ -54,7 +58,7 @@ def in_openvino(file: Any, folder: Path) -> Compiled:
     mod = checked_indices(mod)
     shared = SharedWork(mod, checked_bounds(mod, signatures))
     target = tvm.target.Target("llvm")
-    return FileBuilds(source, mod, target, signatures, None, shared).build("openvino", False)
+    return FileBuilds(source, mod, target, signatures, None, shared).build(name, False)
 
 
 def oracle(file: Any, inputs: Mapping[str, Any]) -> Any:

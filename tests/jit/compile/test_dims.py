@@ -88,6 +88,17 @@ def test_bound_functions_compute_the_same(n: int) -> None:
     np.testing.assert_allclose(bound, a[:rows] + b[1 : 2 * rows : 2] * np.float32(n), rtol=1e-6)
 
 
+@pytest.mark.parametrize(("n", "rows"), [(1, 0), (4, 3)])
+def test_extents_that_a_size_decides_are_numbers(n: int, rows: int) -> None:
+    """A slice that ends at a computed size has a choice in its extents."""
+    size = tirx.Var("n", "int64")
+    zero = tirx.IntImm("int64", 0)
+    end = tirx.Select(size < 2, zero, size - 1)
+    a, b = (tirx.decl_buffer((e, 8), name=k) for e, k in ((size, "a"), (tirx.max(zero, end), "b")))
+    bound = bind(tirx.PrimFunc([a, b], tirx.Evaluate(0)), {"n": n})
+    assert [[int(e) for e in p.ty.shape] for p in bound.params] == [[n, 8], [rows, 8]]
+
+
 def test_a_number_stays_a_parameter() -> None:
     bound = bind(sliced(), {"n": 4})
     assert len(bound.params) == 3 and not tirx.is_buffer_var(bound.params[1])

@@ -10,6 +10,7 @@ import torch
 import tvm
 
 import opinfo
+from opinfo.front.compiled_model import _on
 from opinfo.jit.arguments.argument_checks import BoundaryError
 from opinfo.jit.arguments.boundary import Boundary
 from opinfo.jit.arguments.lazy_arrays import is_eager
@@ -71,3 +72,12 @@ def test_a_masked_array_inside_of_an_object_is_refused() -> None:
 def test_plain_arrays_are_eager() -> None:
     plain = (placed(X), tvm.runtime.tensor(NUMBERS), torch.from_numpy(NUMBERS), 3, None, [1])
     assert all(map(is_eager, plain))
+
+
+@pytest.mark.parametrize("array", [
+    np.array(2.5, "float32"), np.arange(6, dtype="int64").reshape(2, 3).T, np.zeros((0, 3), "int8"),
+], ids=["rank 0", "strided", "empty"])  # fmt: skip
+def test_a_copy_has_the_shape_of_the_array(array: np.ndarray) -> None:
+    copy = _on(tvm.cpu(), array).numpy()
+    assert copy.shape == array.shape
+    np.testing.assert_array_equal(copy, array)

@@ -143,3 +143,7 @@ def test_a_map_that_is_no_layout_of_digits_is_refused() -> None:
         Layout.from_index_map(tirx.IndexMap.from_func(lambda i: [(i + 3) % 10]), (10,))
     with pytest.raises(ValueError, match="does not consist of its digits"):
         Layout.from_index_map(tirx.IndexMap.from_func(lambda i: [i % 4]), (16,))
+
+
+def test_an_array_of_rank_0_stays_one() -> None:
+    assert Layout.identity(0).move(np.array(3.0)).shape == ()

@@ -127,8 +127,9 @@ def squeeze(node: OnnxNode) -> Any:
         axes = list(node.attr("axes"))
     else:
         axes = [k for k, d in enumerate(dims) if _is(d, 1)]
-        data = _without_ones(node, node.tensor(0), dims)
-        return relax.op.squeeze(data, axes) if axes else data
+        for size in filter(is_expr, dims):  # of 1, it would be dropped, and change the rank
+            node.require(tirx.NE(size, tirx.IntImm("int64", 1)))
+        return relax.op.squeeze(node.tensor(0), axes) if axes else node.tensor(0)
     axes = [axis % len(dims) for axis in axes]
     target = [1 if k in axes else d for k, d in enumerate(dims)]
     data = node.cast_shape(node.tensor(0), target)
@@ -149,17 +150,6 @@ def unsqueeze(node: OnnxNode) -> Any:
         if axes
         else (node.value(0))
     )
-
-
-def _without_ones(node: OnnxNode, data: Any, dims: Sequence[Dim]) -> Any:
-    """Check at run time that no symbolic size is 1: it would be dropped, and change the rank."""
-    if not any(is_expr(d) for d in dims):
-        return data
-    one = tirx.IntImm("int64", 1)
-    other = [tirx.Select(tirx.EQ(d, one), tirx.IntImm("int64", -1), d) if is_expr(d) else d
-             for d in dims]  # fmt: skip
-    checked = node.builder.match_cast(data, relax.TensorType(other, data.ty.dtype))
-    return node.reshape(checked, dims)
 
 
 @converts("Expand")

@@ -1,4 +1,4 @@
-"""NaN is not greater than a number, and is true: OpenVINO has both the other way round."""
+"""Floats that OpenVINO has wrong: NaN is not greater than a number, and is true; remainders."""
 
 from __future__ import annotations
 
@@ -52,3 +52,31 @@ def test_a_file_that_asks_for_it_is_refused(node: Any, tmp_path: Path) -> None:
     shapes = {n: (F32, [64]) for n in node.input}
     with pytest.raises(FileRefused, match="may be NaN"):
         in_openvino(model([node], shapes, {"z": (TensorProto.BOOL, [64])}, {}), tmp_path)
+
+
+#: Remainders are exact; OpenVINO subtracts a rounded quotient times the divisor.
+X = np.array([1e6, -1e6, 1e38, 0.3, 5.0, 7.5, -7.5, 123456.7] * 8, "float32")
+Y = np.array([0.7, 0.3, 3.0, 0.1, 3.0, -2.0, 2.0, 0.01] * 8, "float32")
+
+
+@pytest.mark.parametrize("backend", ["openvino", "onnxruntime"])
+def test_a_remainder_is_exact(backend: str) -> None:
+    if reason := find(backend).available():
+        pytest.skip(reason)
+    x, y = (relax.Var(n, relax.TensorType((64,), "float32")) for n in "xy")
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, y]):
+        with builder.dataflow():
+            out = builder.emit_output(builder.emit(relax.op.mod(x, y)))
+        builder.emit_func_output(out)
+    got = opinfo.compile(builder.get(), [backend]).run(X, Y)
+    np.testing.assert_array_equal(got, np.fmod(X, Y))
+
+
+@pytest.mark.skipif(bool(find("openvino").available()), reason="no OpenVINO")
+def test_a_file_with_a_remainder_is_refused(tmp_path: Path) -> None:
+    tensor = (F32, [64])
+    file = model([op("Mod", ["x", "y"], "z", fmod=1)], {"x": tensor, "y": tensor},
+                 {"z": tensor}, {})  # fmt: skip
+    with pytest.raises(FileRefused, match="remainders of floats"):
+        in_openvino(file, tmp_path)
