@@ -111,6 +111,10 @@ class ThreadMemory:
             (tirx.AttrStmt, attribute),
         ])  # fmt: skip
 
+    def buffer(self, buffer: Any) -> Any:
+        """Return the new buffer for one that threads share."""
+        return self._buffer(buffer)[0]
+
     def _buffer(self, buffer: Any) -> tuple[Any, bool]:
         if buffer in self._buffers:
             return self._buffers[buffer]
