@@ -17,7 +17,7 @@ import tvm
 from tvm import relax, s_tir, tirx
 
 HOME = "MLC_LLM_HOME"
-#: In these kernels a number, which is an int64, comes after the output, where `call_tir` has sizes of
+#: In these kernels a number, an int64, comes after the output, where `call_tir` has sizes of
 #: shapes only: the file, a text, and its replacement.
 _NUMBERS = (
     ("op/moe_misc.py", "(var_cumsum: T.handle, var_indptr: T.handle, batch_size: T.int64)",
