@@ -118,7 +118,8 @@ def decoys_only(folder: Path, path: Path | None) -> bool:
     """Try all decoys, and write their part of the page; return whether no answer is wrong."""
     tried, rows = set[int](), []
     for name in DECOYS:
-        mod = load(make(*name.split("."), folder, "legalised")["legalised"])
+        architecture, quantisation = name.split(".")
+        mod = load(make(architecture, quantisation, folder, "legalised")["legalised"])
         for row in _try_decoys(name, mod, tried):
             print(f"{row.kernel}: {row.decoys} decoys, {len(row.wrong)} wrong", flush=True)
             rows.append(asdict(row))
