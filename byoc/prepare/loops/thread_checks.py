@@ -16,6 +16,7 @@ ALL_REDUCE = "tirx.tvm_thread_allreduce"
 SHARED = ("shared", "shared.dyn")
 STATEMENTS = ("AllocBuffer", "AssertStmt", "AttrStmt", "Bind", "BufferStore", "Evaluate", "For",
               "IfThenElse", "SeqStmt", "While")  # fmt: skip
+HINTS = ("pragma_auto_unroll_max_step", "pragma_unroll_explicit")
 #: What calls have in their names that need threads, pointers, or functions of a GPU.
 FOREIGN = ("shuffle", "ptx_", "mma", "warp_", "address", "access_ptr", "extern", "packed", "cuda")
 #: The greatest ``TCallEffectKind`` of calls that only read.
@@ -61,7 +62,7 @@ def scope_of(buffer: Any) -> str:
 
 def attributed(stmt: Any) -> Any:
     """Return what is under a loop over threads or a hint to a code generator."""
-    if (key := str(stmt.attr_key)) != "thread_extent" and not key.startswith("pragma_"):
+    if (key := str(stmt.attr_key)) != "thread_extent" and key not in HINTS:
         raise NotLockstep(f"have an attribute {key}")
     return stmt.body
 
