@@ -62,8 +62,8 @@ Two more of MLC-LLM's passes fuse nothing here: `FuseAddRMSNorm` needs a hidden 
 multiple of 1,024, and `FuseFTDequantizeEpilogue` kernels of FasterTransformer."""
 MADE = """Kernels with one change each, such as another order of the values in a word, a group that
 ends elsewhere, another sign, or the other half of a rotated vector. An interpreter says that each
-computes something other than its kernel. An answer is right if it is what the decoy computes. The
-last kernels of the first model are TVM's: other rotary embeddings, and pages of 4 tokens.
+computes something other than its kernel. An answer is right if it is what the decoy computes.
+Kernels without a model are TVM's: other rotary embeddings, and pages of 4 tokens.
 
 {decoys} decoys, {wrong} with a wrong answer."""
 DECOYS_HEAD, REFUSED_HEAD = "## Decoys", "## Refused"
