@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import tvm
 from tvm import relax
 
-from benchmarks.analysis.llm.__main__ import Model, main, page
+from benchmarks.analysis.llm import __main__ as command
+from benchmarks.analysis.llm.__main__ import Model, decoys_only, main, page
 from benchmarks.analysis.llm.checkout import HOME
-from benchmarks.analysis.llm.decoys import changed, try_decoys, wrong
+from benchmarks.analysis.llm.decoys import Decoys, changed, try_decoys, wrong
 from benchmarks.analysis.llm.fusions import Fusions
+from benchmarks.analysis.llm.generated_kernels import generated
 from benchmarks.analysis.llm.read_prim_funcs import (
     Oracle,
     Reading,
@@ -113,3 +116,26 @@ def test_decoys_compute_something_else_and_get_no_answer_of_their_kernel() -> No
     truth = Chains()(strip(func))
     assert isinstance(truth, Chain)
     assert wrong(mutant, truth, truth) == "the answer for the kernel"
+
+
+def test_decoys_alone_write_their_part_of_the_page(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    rows = [Decoys("kernel", "cache", 3, 2, 1)]
+    monkeypatch.setattr(command, "make", lambda *args: {"legalised": tmp_path})
+    monkeypatch.setattr(command, "load", lambda path: None)
+    monkeypatch.setattr(command, "_try_decoys", lambda name, mod, tried: iter(rows))
+    path = tmp_path / "llm.md"
+    path.write_text("head\n\n## Decoys\n\nold\n\n## Refused\n\nrest\n", encoding="utf-8")
+    assert decoys_only(tmp_path, path)
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith("head\n\n## Decoys") and text.endswith("\n\n## Refused\n\nrest\n")
+    assert "old" not in text and f"{3 * len(command.DECOYS)} decoys, 0 with a wrong" in text
+    rows[0].wrong.append(("change", "answer"))
+    assert not decoys_only(tmp_path, None)
+
+
+def test_kernels_that_are_generated_are_answered() -> None:
+    for kind, mod in generated().items():
+        (func,) = mod.functions.values()
+        assert isinstance(Chains()(strip(func)), Chain), kind

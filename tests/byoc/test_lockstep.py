@@ -48,9 +48,9 @@ def grouped(var_x: T.handle, w: T.Buffer((3, 20, 8), "float32"), starts: T.Buffe
                 while tiles[1] <= tile[0] and expert[0] < 3:
                     expert[0] += 1
                     if expert[0] < 3:
-                        e: T.int32 = expert[0]
+                        n_e: T.int32 = starts[expert[0] + 1] - starts[expert[0]]
                         tiles[0] = tiles[1]
-                        tiles[1] += T.ceildiv(starts[e + 1] - starts[e], 4) * 3
+                        tiles[1] += T.ceildiv(n_e, 4) * 3
                 T.tvm_storage_sync("shared")
                 if T.tvm_thread_invariant(expert[0] < 3):
                     e: T.int32 = expert[0]
@@ -123,32 +123,64 @@ def test_threads_meet_in_a_branch() -> None:
 
 
 @T.prim_func(s_tir=True)
+def scan(x: T.Buffer((16,), "float32"), y: T.Buffer((16,), "float32")) -> None:
+    """A warp loads what all its threads need before one of them stores."""
+    for t in T.thread_binding(16, thread="threadIdx.x"):
+        with T.sblock("scan"):
+            v = T.axis.spatial(16, t)
+            T.reads(x[0:16])
+            T.writes(y[0:16])
+            s = T.sblock_alloc_buffer((16,), "float32", scope="shared")
+            s[v] = x[v]
+            for step in T.unroll(4):
+                if v >= T.shift_left(1, step):
+                    s[v] = s[v] + s[v - T.shift_left(1, step)]
+            y[v] = s[v]
+
+
+def test_a_warp_loads_before_it_stores() -> None:
+    x = RNG.standard_normal(16).astype("float32")
+    y = np.zeros_like(x)
+    run(scan, x, y)
+    np.testing.assert_allclose(y, x.cumsum(), rtol=1e-5, atol=1e-5)
+
+
+@T.prim_func(s_tir=True)
 def rounds(counts: T.Buffer((8,), "int32"), y: T.Buffer((8,), "int32")) -> None:
-    """How many threads are left in each round: a loop that threads leave one after another."""
+    """Threads read their neighbours' values in loops that they leave one after another."""
     for t in T.thread_binding(8, thread="threadIdx.x"):
         with T.sblock("rounds"):
             v = T.axis.spatial(8, t)
             T.reads(counts[0:8])
             T.writes(y[0:8])
-            left = T.sblock_alloc_buffer((8,), "int32", scope="shared")
+            s = T.sblock_alloc_buffer((8,), "int32", scope="shared")
             done = T.sblock_alloc_buffer((1,), "int32", scope="local")
-            left[v] = 0
+            own = T.sblock_alloc_buffer((1,), "int32", scope="local")
+            s[v] = v
             done[0] = 0
             while done[0] < counts[v]:
-                left[done[0]] = left[done[0]] + 1
+                own[0] = s[(v + 1) % 8]
+                T.tvm_storage_sync("shared")
+                s[v] = own[0] + 1
                 T.tvm_storage_sync("shared")
                 done[0] = done[0] + 1
             for k in range(counts[v]):
+                own[0] = s[(v + k) % 8]
                 T.tvm_storage_sync("shared")
-                left[k] = left[k] + 10
-            y[v] = left[v]
+                s[v] = own[0] * 2
+            y[v] = s[v]
 
 
 def test_threads_meet_in_loops_that_some_leave_earlier() -> None:
     counts = np.array([3, 0, 5, 1, 8, 2, 2, 7], "int32")
     y = np.zeros(8, "int32")
     run(rounds, counts, y)
-    np.testing.assert_array_equal(y, [11 * int((counts > k).sum()) for k in range(8)])
+    expected = np.arange(8)
+    for k in range(8):
+        expected = np.where(counts > k, np.roll(expected, -1) + 1, expected)
+    for k in range(8):
+        expected = np.where(counts > k, np.roll(expected, -k) * 2, expected)
+    np.testing.assert_array_equal(y, expected)
 
 
 @T.prim_func(s_tir=True)

@@ -150,6 +150,15 @@ def test_threads_that_share_memory_run_statement_by_statement(options: Any) -> N
     np.testing.assert_allclose(y, np.exp(x[::-1]), rtol=1e-6)
 
 
+def test_functions_for_a_gpu_are_compiled_for_the_cpu() -> None:
+    cuda = tvm.target.Target({"kind": "cuda", "arch": "sm_80"}, host={"kind": "llvm"})
+    mod: Any = Reversed
+    mod = mod.clone()
+    mod.update_func(mod.get_global_var("swap"), mod["swap"].with_attr("target", cuda))
+    x = np.random.default_rng(0).standard_normal(64).astype("float32")
+    np.testing.assert_allclose(opinfo.compile(mod, []).run(x), np.exp(x[::-1]), rtol=1e-6)
+
+
 def test_functions_without_threads_stay() -> None:
     plain = serial_threads(Best)
     assert serial_threads(plain) is plain

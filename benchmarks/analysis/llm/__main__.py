@@ -1,8 +1,8 @@
 """Read the PrimFuncs of language models as MLC-LLM compiles them, without one name.
 
-    python -m benchmarks.llm [--json FILE] [--keep FOLDER] [--page [FILE]] [MODEL ...]
+    python -m benchmarks.llm [--json FILE] [--keep FOLDER] [--page [FILE]] [--decoys] [MODEL ...]
 
-Each model is an architecture and a quantisation, `llama.q4f16_1`, of two small layers. It goes
+Each model is an architecture and a quantization, `llama.q4f16_1`, of two small layers. It goes
 through MLC-LLM's own compile pipeline for CUDA. After each phase every PrimFunc is stripped of all
 names, attributes and annotations and read from its body; every answer is run against its PrimFunc
 on random inputs. The fusions that MLC-LLM makes by the names of PrimFuncs are compared with those
@@ -16,13 +16,15 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from benchmarks.analysis.llm.checkout import HOME, checkout
-from benchmarks.analysis.llm.decoys import try_decoys
+from benchmarks.analysis.llm.decoys import Decoys, try_decoys
 from benchmarks.analysis.llm.fusions import fusions
+from benchmarks.analysis.llm.generated_kernels import generated
 from benchmarks.analysis.llm.mlc_modules import ARCHITECTURES, QUANTIZATIONS, load, make
 from benchmarks.analysis.llm.mlc_pipeline import PHASES, PLAIN
 from benchmarks.analysis.llm.read_prim_funcs import Oracle, grouped, read
@@ -36,6 +38,8 @@ MODELS = tuple(
 )
 #: The models of whose kernels decoys are made: each has other words, or words in another order.
 DECOYS = ("llama.q4f16_1", "llama.q3f16_1", "llama.q4f16_0")
+#: Decoys of a kernel that TVM generates, and changes that are tried for them.
+GENERATED_LIMIT, GENERATED_TRIES = 20, 60
 SHARE, SLOWEST, WHOLE = 0.95, 1.0, 10.0
 HEAD = """# Language models
 
@@ -45,13 +49,13 @@ the passes that fuse by name. Each PrimFunc is stripped of all names, attributes
 
 Mixtral has no q4f16_0: MLC-LLM does not quantise experts in its layout.
 
-Answered or read in part with every product, dequantisation, norm, rotary embedding and softmax
+Answered or read in part with every product, dequantization, norm, rotary embedding and softmax
 named: {percent:.1f} % (goal 95 %). Wrong: {wrong} of {run} answers that were run against their
 PrimFunc. The slowest PrimFunc takes {slowest:.2f} s of CPU (goal 1 s), a whole module at most
 {whole:.1f} s (goal 10 s).
 
 """
-FUSED = """Calls in the graph. MLC-LLM finds dequantisations and their uses by the names of
+FUSED = """Calls in the graph. MLC-LLM finds dequantizations and their uses by the names of
 PrimFuncs, and transposes by operators before lowering; opinfo's passes run on the lowered, stripped
 module.
 Two more of MLC-LLM's passes fuse nothing here: `FuseAddRMSNorm` needs a hidden size that is a
@@ -59,8 +63,10 @@ multiple of 1,024, and `FuseFTDequantizeEpilogue` kernels of FasterTransformer."
 MADE = """Kernels with one change each, such as another order of the values in a word, a group that
 ends elsewhere, another sign, or the other half of a rotated vector. An interpreter says that each
 computes something other than its kernel. An answer is right if it is what the decoy computes.
+Kernels without a model are TVM's: other rotary embeddings, and pages of 4 tokens.
 
 {decoys} decoys, {wrong} with a wrong answer."""
+DECOYS_HEAD, REFUSED_HEAD = "## Decoys", "## Refused"
 URL = "https://github.com/mlc-ai/mlc-llm"
 
 
@@ -95,8 +101,34 @@ def measure(name: str, folder: Path, oracle: Oracle, tried: set[int]) -> Model:
     files = make(architecture, quantization, folder)
     mods = {phase: load(files[phase]) for phase in (PLAIN, *PHASES)}
     rows = [asdict(read(mods[phase], phase, oracle)) for phase in PHASES]
-    decoys = try_decoys(name, mods["legalised"], tried) if name in DECOYS else []
+    decoys = list(_try_decoys(name, mods["legalised"], tried))
     return Model(name, rows, [asdict(f) for f in fusions(**mods)], [asdict(d) for d in decoys])
+
+
+def _try_decoys(name: str, mod: Any, tried: set[int]) -> Iterator[Decoys]:
+    """Try the decoys of a model of `DECOYS`; with the first one, also of generated kernels."""
+    if name in DECOYS:
+        yield from try_decoys(name, mod, tried)
+    if name == DECOYS[0]:
+        for kind, kernels in generated().items():
+            yield from try_decoys(kind, kernels, tried, GENERATED_LIMIT, GENERATED_TRIES)
+
+
+def decoys_only(folder: Path, path: Path | None) -> bool:
+    """Try all decoys, and write their part of the page; return whether no answer is wrong."""
+    tried, rows = set[int](), []
+    for name in DECOYS:
+        architecture, quantization = name.split(".")
+        mod = load(make(architecture, quantization, folder, "legalised")["legalised"])
+        for row in _try_decoys(name, mod, tried):
+            print(f"{row.kernel}: {row.decoys} decoys, {len(row.wrong)} wrong", flush=True)
+            rows.append(asdict(row))
+    if path is not None:
+        text = path.read_text(encoding="utf-8")
+        above, below = text.index(DECOYS_HEAD), text.index(REFUSED_HEAD)
+        part = "\n".join(_decoy_part(rows))
+        path.write_text(f"{text[:above]}{part}\n{text[below:]}", encoding="utf-8")
+    return not any(row["wrong"] for row in rows)
 
 
 def page(models: list[Model]) -> str:
@@ -123,8 +155,8 @@ def page(models: list[Model]) -> str:
             table(columns, rows),
             "",
             *_fusions(models),
-            *_decoys(models),
-            "## Refused",
+            *_decoy_part([d for m in models for d in m.decoys]),
+            REFUSED_HEAD,
             "",
             *_listing(every),
         ]
@@ -141,8 +173,7 @@ def _fusions(models: list[Model]) -> list[str]:
     return ["## Fusions", "", FUSED, "", table(head, rows), ""]
 
 
-def _decoys(models: list[Model]) -> list[str]:
-    every = [d for m in models for d in m.decoys]
+def _decoy_part(every: list[dict[str, Any]]) -> list[str]:
     if not every:
         return []
     rows = [
@@ -152,7 +183,7 @@ def _decoys(models: list[Model]) -> list[str]:
     ]  # fmt: skip
     head = ("kernel", "family", "decoys", "refused", "answered rightly", "wrong")
     count, wrong = sum(d["decoys"] for d in every), sum(len(d["wrong"]) for d in every)
-    return ["## Decoys", "", MADE.format(decoys=count, wrong=wrong), "", table(head, rows), ""]
+    return [DECOYS_HEAD, "", MADE.format(decoys=count, wrong=wrong), "", table(head, rows), ""]
 
 
 def _listing(every: list[dict[str, Any]]) -> list[str]:
@@ -174,6 +205,8 @@ def main() -> None:
     parser = model_parser("benchmarks.llm", __doc__, MODELS)
     parser.add_argument("--keep", metavar="FOLDER", type=Path, help="modules are kept there")
     add_page_option(parser, "llm.md")
+    decoys = "try only the decoys; --page writes only their part of the page"
+    parser.add_argument("--decoys", action="store_true", help=decoys)
     options = parser.parse_args()
     if checkout() is None:
         print(f"skipped: set {HOME} to the folder of a checkout of {URL}")
@@ -182,6 +215,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.keep or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
+        if options.decoys:
+            sys.exit(int(not decoys_only(folder, options.page)))
         rows = measure_models(options, lambda n: measure(n, folder, oracle, tried), Model,
                               page)  # fmt: skip
     every = [p for m in rows for p in m.phases]

@@ -17,9 +17,16 @@ import tvm
 from tvm import relax, s_tir, tirx
 
 HOME = "MLC_LLM_HOME"
-#: In these kernels a size comes after the output, where `call_tir` has sizes of shapes only.
-_INDPTR = "(var_cumsum: T.handle, var_indptr: T.handle, batch_size: T.int64)"
-_SIZE_FIRST = "(var_cumsum: T.handle, batch_size: T.int64, var_indptr: T.handle)"
+#: In these kernels a number, an int64, comes after the output, where `call_tir` has sizes of
+#: shapes only: the file, a text, and its replacement.
+_NUMBERS = (
+    ("op/moe_misc.py", "(var_cumsum: T.handle, var_indptr: T.handle, batch_size: T.int64)",
+     "(var_cumsum: T.handle, batch_size: T.int64, var_indptr: T.handle)"),
+    ("compiler_pass/attach_sampler.py", "(var_result: T.handle, value: T.int32)",
+     "(value: T.int64, var_result: T.handle)"),
+    ("compiler_pass/attach_sampler.py", "result[vi, 0] = value",
+     'result[vi, 0] = T.cast(value, "int32")'),
+)  # fmt: skip
 
 
 def checkout() -> Path | None:
@@ -39,8 +46,9 @@ def import_mlc(scratch: Path) -> None:
         raise FileNotFoundError(f"{HOME} is not the folder of a checkout of MLC-LLM")
     copy = scratch / "mlc_llm"
     shutil.copytree(source, copy)
-    routing = copy / "op" / "moe_misc.py"
-    routing.write_text(routing.read_text(encoding="utf-8").replace(_INDPTR, _SIZE_FIRST))
+    for name, old, new in _NUMBERS:
+        path = copy / name
+        path.write_text(path.read_text(encoding="utf-8").replace(old, new))
     os.environ.setdefault("SKIP_LOADING_MLCLLM_SO", "1")
     for name in ("mlc_llm", "mlc_llm.cli"):  # their own __init__ loads a library
         module = types.ModuleType(name)

@@ -36,15 +36,24 @@ CONFIGS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def make(architecture: str, quantization: str, folder: Path) -> dict[str, Path]:
+def make(
+    architecture: str, quantization: str, folder: Path, last: str = PHASES[-1]
+) -> dict[str, Path]:
     """Return the file of a module for each phase, as JSON; files in the folder are kept.
+
+    Args:
+        architecture: One of `ARCHITECTURES`.
+        quantization: One of `QUANTIZATIONS`.
+        folder: Where the files are.
+        last: The last phase that is needed.
 
     Raises:
         RuntimeError: MLC-LLM's pipeline fails.
     """
-    files = {p: folder / f"{architecture}.{quantization}.{p}.json" for p in (*PHASES, PLAIN)}
+    wanted = (PLAIN, *PHASES[: PHASES.index(last) + 1])
+    files = {p: folder / f"{architecture}.{quantization}.{p}.json" for p in wanted}
     if not all(f.exists() for f in files.values()):
-        command = [sys.executable, "-m", __name__, architecture, quantization, str(folder)]
+        command = [sys.executable, "-m", __name__, architecture, quantization, str(folder), last]
         run = subprocess.run(command, capture_output=True, text=True, check=False)
         if run.returncode:
             raise RuntimeError(f"{architecture} {quantization}: {run.stderr[-800:]}")
@@ -58,7 +67,7 @@ def load(path: Path) -> Any:
 
 def _main() -> None:
     """Write the modules of one model to a folder."""
-    architecture, quantization, folder = sys.argv[1:]
+    architecture, quantization, folder, last = sys.argv[1:]
     from .checkout import import_mlc
 
     with tempfile.TemporaryDirectory() as scratch:
@@ -66,6 +75,8 @@ def _main() -> None:
         for phase, mod in phases(CONFIGS[architecture], architecture, quantization):
             path = Path(folder) / f"{architecture}.{quantization}.{phase}.json"
             path.write_text(tvm.ir.save_json(mod), encoding="utf-8")
+            if phase == last:
+                return
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@
             for t in range(8): y[t] = shared[7 - t]
 
 All threads finish a statement before the first starts the next. So they meet at each point where a
-barrier may be, and what they do in between may have any order, or the kernel has a race. What a
+barrier may be, and what they do in between may have any order, or the kernel has a race. All load
+before one stores, as in a warp, on which TVM's scans rely. What a
 thread has of its own gets a place for each thread; what all threads agree on is computed once.
 Where only some threads go and may meet, a mask says which.
 """
@@ -19,6 +20,7 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from ....analysis.lifting.tir.node import NodeDict, items, substitute
+from ....analysis.support.tvm_compat import TensorLoad
 from .agreed_values import REDUCTION, AgreedValues, Reduction, loads
 from .thread_checks import (
     ALL_REDUCE,
@@ -27,6 +29,7 @@ from .thread_checks import (
     allocated,
     attributed,
     check_kernel,
+    exchanges,
     meets,
     name_of,
     runs_alone,
@@ -70,8 +73,21 @@ class _Lockstep:
         return self._rules.get(type(stmt).__name__, self._other)(stmt)
 
     def _other(self, stmt: Any) -> Any:
-        once = self._memory.mask is None and not self._agreed.varies(stmt)
-        return self._memory.renamed(stmt) if once else self._part(stmt)
+        if self._memory.mask is None and not self._agreed.varies(stmt):
+            return self._memory.renamed(stmt)
+        if not exchanges(stmt):
+            return self._part(stmt)
+        value = self._memory.place("value", str(stmt.buffer.ty.dtype))
+        if any(b.same_as(stmt.buffer) for b in _sources(stmt.indices)):
+            raise NotLockstep(f"store in {stmt.buffer.name} where it says")
+
+        def store(numbers: list[Any]) -> Any:
+            indices = [self._memory.renamed(i, numbers) for i in stmt.indices]
+            kept = tirx.BufferLoad(value, numbers)
+            return tirx.BufferStore(self._memory.buffer(stmt.buffer), kept, indices)
+
+        parts = [self._set(value, stmt.value), self._memory.each(store)]  # load before storing
+        return _seq([tirx.AllocBuffer(value), *parts])
 
     def _part(self, stmt: Any) -> Any:
         """Let each thread execute a whole statement."""
@@ -157,7 +173,8 @@ class _Lockstep:
         """Whether threads may meet in a loop, or something in it happens once for all."""
         stores = [scope_of(b) in SHARED for b in stored(loop)]
         once = self._memory.mask is None and self._stores_once(loop)
-        return meets(loop) or once or any(stores) or bool(allocated(loop))
+        shared = any(stores) or exchanges(loop)
+        return meets(loop) or once or shared or bool(allocated(loop))
 
     def _stores_once(self, loop: Any) -> bool:
         found: list[bool] = []
@@ -233,6 +250,13 @@ def _evaluate(stmt: Any) -> None:
     """Drop a barrier, or a value that nothing uses."""
     if isinstance(stmt.value, ir.Call) and name_of(stmt.value) == ALL_REDUCE:
         raise NotLockstep("reduce over threads without a combiner")
+
+
+def _sources(indices: Sequence[Any]) -> list[Any]:
+    found: list[Any] = []
+    for index in indices:
+        tvm_ffi.structural_walk(index, (TensorLoad, lambda n: found.append(n.source)))
+    return found
 
 
 def _bool(value: bool) -> Any:

@@ -26,19 +26,25 @@ SCOPES = ("", "global", "local")
 #: What intrinsics have in their names by which threads wait for each other, or exchange values.
 TOGETHER = ("storage_sync", "barrier", "shuffle", "allreduce", "ptx_", "mma", "thread_invariant",
             "warp_")  # fmt: skip
+#: The kinds of targets that are CPUs.
+CPUS = ("llvm", "c")
 DO = ("expected a GPU as the target, or operators: relax.take of the words or the matrices of each "
       "row's expert, their dequantisation, and relax.matmul")  # fmt: skip
 
 
 def serial_threads(mod: Any) -> Any:
-    """Return the module without loops over threads; ``mod`` is not changed.
+    """Return the module without loops over threads and targets of GPUs; ``mod`` is not changed.
 
     Raises:
         ValueError: Threads of a PrimFunc do not run one after another, nor statement by statement.
     """
     changed: dict[Any, Any] = {}
     for gvar, func in mod.functions_items():
-        if isinstance(func, tirx.PrimFunc) and _has_threads(func):
+        if not isinstance(func, tirx.PrimFunc):
+            continue
+        if _on_gpu(func):
+            changed[gvar] = func = func.without_attr("target")
+        if _has_threads(func):
             reason = "launch kernels" if _launches(func) else _together(func)
             try:
                 changed[gvar] = without_threads(func) if reason else _serial(func)
@@ -51,6 +57,12 @@ def serial_threads(mod: Any) -> Any:
     for gvar, func in changed.items():
         out.update_func(gvar, func)
     return out
+
+
+def _on_gpu(func: Any) -> bool:
+    """Whether a PrimFunc says that it is for another target than a CPU."""
+    target = func.attrs["target"] if func.attrs and "target" in func.attrs else None
+    return target is not None and str(target.kind.name) not in CPUS
 
 
 def _has_threads(func: Any) -> bool:

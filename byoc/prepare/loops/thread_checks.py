@@ -16,6 +16,7 @@ ALL_REDUCE = "tirx.tvm_thread_allreduce"
 SHARED = ("shared", "shared.dyn")
 STATEMENTS = ("AllocBuffer", "AssertStmt", "AttrStmt", "Bind", "BufferStore", "Evaluate", "For",
               "IfThenElse", "SeqStmt", "While")  # fmt: skip
+HINTS = ("pragma_auto_unroll_max_step", "pragma_unroll_explicit")
 #: What calls have in their names that need threads, pointers, or functions of a GPU.
 FOREIGN = ("shuffle", "ptx_", "mma", "warp_", "address", "access_ptr", "extern", "packed", "cuda")
 #: The greatest ``TCallEffectKind`` of calls that only read.
@@ -61,7 +62,7 @@ def scope_of(buffer: Any) -> str:
 
 def attributed(stmt: Any) -> Any:
     """Return what is under a loop over threads or a hint to a code generator."""
-    if (key := str(stmt.attr_key)) != "thread_extent" and not key.startswith("pragma_"):
+    if (key := str(stmt.attr_key)) != "thread_extent" and key not in HINTS:
         raise NotLockstep(f"have an attribute {key}")
     return stmt.body
 
@@ -93,17 +94,16 @@ def meets(stmt: Any) -> bool:
 def runs_alone(stmt: Any) -> bool:
     """Whether each thread may execute a whole statement before the next one starts.
 
-    TVM puts barriers between stores to shared memory and loads of it. None can be inside a store.
+    TVM puts barriers between stores to shared memory and loads of it; and the threads of a warp
+    load together before they store.
     """
-    if meets(stmt) or any(scope_of(b) not in (LOCAL, "global") for b in allocated(stmt)):
-        return False
+    shared = any(scope_of(b) not in (LOCAL, "global") for b in allocated(stmt))
+    return not (shared or meets(stmt) or exchanges(stmt))
+
+
+def exchanges(stmt: Any) -> bool:
+    """Whether a statement loads from a buffer in which it stores, and which threads share."""
     sources: list[Any] = []
     tvm_ffi.structural_walk(stmt, (TensorLoad, lambda n: sources.append(n.source)))
-    written = [b for b in stored(stmt) if scope_of(b) in SHARED]
-    return _is_single_store(stmt) or not any(b.same_as(s) for b in sources for s in written)
-
-
-def _is_single_store(stmt: Any) -> bool:
-    while isinstance(stmt, tirx.IfThenElse) and stmt.else_case is None:
-        stmt = stmt.then_case
-    return isinstance(stmt, tirx.BufferStore)
+    written = [b for b in stored(stmt) if scope_of(b) != LOCAL]
+    return any(b.same_as(s) for b in sources for s in written)

@@ -43,6 +43,8 @@ class ThreadMemory:
         """Return the statement that allocates a buffer of the kernel."""
         if (scope := scope_of(buffer)) not in (LOCAL, "global", *SHARED):
             raise NotLockstep(f"use memory of scope {scope}")
+        if len(buffer.ty.allocated_addr):
+            raise NotLockstep(f"allocate {buffer.name} at a fixed address")
         own = scope == LOCAL and self._agreed.varies(buffer)
         shape = [*(self._extents() if own else ()), *buffer.shape]
         new = tirx.decl_buffer(shape, str(buffer.ty.dtype), name=str(buffer.name))
@@ -110,6 +112,10 @@ class ThreadMemory:
             (TensorLoad, load), (tirx.BufferStore, store), (ir.Var, variable), (ir.Call, call),
             (tirx.AttrStmt, attribute),
         ])  # fmt: skip
+
+    def buffer(self, buffer: Any) -> Any:
+        """Return the new buffer for one that threads share."""
+        return self._buffer(buffer)[0]
 
     def _buffer(self, buffer: Any) -> tuple[Any, bool]:
         if buffer in self._buffers:
