@@ -41,8 +41,8 @@ class ThreadMemory:
 
     def allocate(self, buffer: Any) -> Any:
         """Return the statement that allocates a buffer of the kernel."""
-        if (scope := scope_of(buffer)) not in (LOCAL, "global", *SHARED):
-            raise NotLockstep(f"use memory of scope {scope}")
+        if (scope := scope_of(buffer)) not in (LOCAL, *SHARED):
+            raise NotLockstep(f"allocate {buffer.name} in memory of scope {scope}")
         own = scope == LOCAL and self._agreed.varies(buffer)
         shape = [*(self._extents() if own else ()), *buffer.shape]
         new = tirx.decl_buffer(shape, str(buffer.ty.dtype), name=str(buffer.name))
