@@ -239,9 +239,25 @@ def virtual(x: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")) -> None:
                 y[v] = s[v]
 
 
+@T.prim_func(s_tir=True)
+def unscoped(x: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")) -> None:
+    for t in T.thread_binding(8, thread="threadIdx.x"):
+        with T.sblock("reversed"):
+            v = T.axis.spatial(8, t)
+            T.reads(x[0:8])
+            T.writes(y[0:8])
+            s = T.sblock_alloc_buffer((8,), "float32", scope="shared")
+            own = T.sblock_alloc_buffer((1,), "float32")
+            own[0] = x[v]
+            s[v] = own[0]
+            T.tvm_storage_sync("shared")
+            y[v] = s[7 - v] + own[0]
+
+
 @pytest.mark.parametrize(
     ("func", "reason"),
     [
+        (unscoped, "share memory (shared) and allocate own in memory of scope global"),
         (shuffled, "wait for each other (tirx.tvm_warp_shuffle_down) and call "
                    "tvm_warp_shuffle_down"),
         (virtual, "share memory (shared) and have virtual threads"),

@@ -41,8 +41,8 @@ class ThreadMemory:
 
     def allocate(self, buffer: Any) -> Any:
         """Return the statement that allocates a buffer of the kernel."""
-        if (scope := scope_of(buffer)) not in (LOCAL, "global", *SHARED):
-            raise NotLockstep(f"use memory of scope {scope}")
+        if (scope := scope_of(buffer)) not in (LOCAL, *SHARED):
+            raise NotLockstep(f"allocate {buffer.name} in memory of scope {scope}")
         if len(buffer.ty.allocated_addr):
             raise NotLockstep(f"allocate {buffer.name} at a fixed address")
         own = scope == LOCAL and self._agreed.varies(buffer)

@@ -132,7 +132,7 @@ WEIGHTS = {"w": floats(5, 3 * HIDDEN, seed=7), "b": floats(3 * HIDDEN, seed=8),
 @pytest.mark.parametrize(
     ("names", "weights", "attrs"),
     [
-        (["x", "w", "b"], ["w", "b"], {}),
+        (["x", "w", "b"], ["w", "b"], {"do_rotary": 0, "rotary_embedding_dim": 4}),
         (["x", "narrow", ""], ["narrow"], {"qkv_hidden_sizes": [HIDDEN, HIDDEN, 6]}),
         (["x", "w", "b", "all"], ["w", "b"], {"unidirectional": 1}),
         (["x", "w", "b", "ends"], ["w", "b"], {}),

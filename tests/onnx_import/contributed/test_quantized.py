@@ -72,6 +72,19 @@ def test_gemm(inputs: list[str], attrs: dict[str, Any]) -> None:
     check([node], {"x": (["n", 8], "uint8")}, {"x": integers(3, 8, seed=4)}, steps=1)
 
 
+def test_gemm_adds_before_it_rounds() -> None:
+    """A product of 33 million and its bias differ by 2, which float32 does not tell apart."""
+    depth = 1024
+    weights: dict[str, Array] = {
+        "w": np.full((depth, 2), 127, "int8"), "s": np.array(1, "float32"), "z":
+        np.array(0, "uint8"), "p": np.array(0, "int8"), "more":
+        np.full(2, 3 - 255 * 127 * depth, "int32")}  # fmt: skip
+    node = contributed("QGemm", ["x", "s", "z", "w", "s", "p", "more"], ["out"])
+    x = np.full((1, depth), 255, "uint8")
+    proto = model([node], {"x": ([1, depth], "uint8")}, ["out"], weights)
+    np.testing.assert_array_equal(outputs(proto, {"x": x})[0], [[3.0, 3.0]])
+
+
 def test_attention() -> None:
     rng = np.random.default_rng(0)
     weights: dict[str, Array] = {

@@ -26,10 +26,12 @@ def _input(node: OnnxNode, k: int) -> Any:
     return node.inputs[k] if node.has(k) else None
 
 
-def _integers(node: OnnxNode, operands: list[Any]) -> Any:
-    """Return the product of two matrices minus their zero points, as float32."""
+def _integers(node: OnnxNode, operands: list[Any], bias: Any = None) -> Any:
+    """Return the product of two matrices minus their zero points, plus int32, as float32."""
     inner = replace(node, op="MatMulInteger", domain="", opset=OPSET, inputs=operands)
     product = node.emit(matmul_integer(inner))
+    if bias is not None:  # before the sum is rounded to float32
+        product = node.emit(relax.op.add(product, bias))
     return node.emit(relax.op.astype(product, "float32"))
 
 
@@ -83,9 +85,8 @@ def quantized_gemm(node: OnnxNode) -> Any:
     for j, (k, name) in enumerate(((0, "transA"), (3, "transB"))):
         if node.attr(name, 0):
             sides[j] = _turned(node, k)
-    product = _integers(node, [*sides, _input(node, 2), _input(node, 5)])
-    if node.has(6):
-        product = node.emit(relax.op.add(product, relax.op.astype(node.tensor(6), "float32")))
+    bias = node.tensor(6) if node.has(6) else None
+    product = _integers(node, [*sides, _input(node, 2), _input(node, 5)], bias)
     alpha = relax.const(float(node.attr("alpha", 1.0)), "float32")
     result = node.emit(_scaled(node, product, [_number(node, 1), node.tensor(4), alpha], 9))
     return _quantized(node, result, 7) if node.has(7) else result

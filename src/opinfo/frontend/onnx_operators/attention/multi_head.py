@@ -127,8 +127,12 @@ def masked(node: OnnxNode, operands: tuple[Any, Any, Any], past: Any, which: Inp
 @converts("Attention", domain=MICROSOFT)
 def attention(node: OnnxNode) -> list[Any]:
     """Project to queries, keys and values with one matrix, and attend."""
-    check_attributes(node, "num_heads scale mask_filter_value unidirectional qkv_hidden_sizes",
-                     {"do_rotary": 0, "past_present_share_buffer": 0})  # fmt: skip
+    # Without do_rotary, rotary_embedding_dim changes nothing.
+    check_attributes(
+        node,
+        "num_heads scale mask_filter_value unidirectional qkv_hidden_sizes rotary_embedding_dim",
+        {"do_rotary": 0, "past_present_share_buffer": 0},
+    )
     check_absent(node, {6: "past_sequence_length"})
     product = node.emit(relax.op.matmul(node.tensor(0), node.tensor(1),
                                         out_dtype=accumulated(node.tensor(0))))  # fmt: skip

@@ -17,6 +17,7 @@ from ...onnx_graph.converter_table import MICROSOFT, converts
 from ...onnx_graph.half_types import accumulated
 from ...onnx_graph.narrow_types import NARROW, as_bytes
 from ...onnx_graph.onnx_node import OnnxNode
+from ..index_operators import positive
 
 BITS = (2, 4, 8)
 #: The smallest block of values that share a scale.
@@ -89,7 +90,7 @@ def _points(node: OnnxNode, k: int, shape: list[int], bits: int) -> tuple[Any, f
 
 @converts("GatherBlockQuantized", domain=MICROSOFT)
 def gather_block_quantized(node: OnnxNode) -> Any:
-    """Take rows of a matrix of few bits, and dequantise them."""
+    """Take rows of a matrix of few bits, and dequantise them; negative indices are from the end."""
     check_attributes(node, "bits block_size quantize_axis gather_axis", {})
     if node.rank(0) != 2 or node.axis(0, 2, "gather_axis") != 0 or (
         node.axis(1, 2, "quantize_axis") != 1
@@ -103,12 +104,12 @@ def gather_block_quantized(node: OnnxNode) -> Any:
         node.refuse(f"data of {node.dtype(0)}, expected uint8, int4 or uint4")
     data = node.graph.tensor(as_bytes(node, 0))
     scales, points, offset = node.tensor(2), None, 0.0
+    indices = positive(node, 1, node.shape(2)[0])
     if narrow:
         bits = 8
         points = node.graph.tensor(as_bytes(node, 3)) if node.has(3) else None
     else:
         points, offset = _points(node, 3, [int(d) for d in node.shape(2)], bits)
-    indices = node.tensor(1)
     rows = [None if part is None else node.emit(relax.op.take(part, indices, 0))
             for part in (data, scales, points)]  # fmt: skip
     return group_dequantize(*rows, bits=bits, group_size=block, axis=-1, offset=offset)
