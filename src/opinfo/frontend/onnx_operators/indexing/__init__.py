@@ -1,0 +1,1 @@
+"""Operators of ONNX that take or write elements by index."""
