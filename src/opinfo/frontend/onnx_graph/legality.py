@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .einsum_equation import why_malformed
+from ..onnx_checks.einsum_equation import why_malformed
 from .onnx_node import dims_of
 from .scalars import is_expr
 from .values import NotConvertible, TensorValue
