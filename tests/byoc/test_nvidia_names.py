@@ -23,11 +23,11 @@ from .nvidia.nvidia_library import STUB
 
 HOME = "opinfo.byoc.backends.nvidia"
 #: In the order in which a file of cuDNN's regions has them.
-ATTENTION = (*PLANS, "halves/attention16.h", "halves/attention16.hpp", *REGION, "attention32.h",
-             "attention32.hpp")  # fmt: skip
+ATTENTION = (*PLANS, "halves/attention16.h", "halves/attention16.hpp", *REGION,
+             "floats/attention32.h", "floats/attention32.hpp")  # fmt: skip
 #: Headers without a namespace.
 PLAIN = ("cudnn/epilogue.h", "attention/attention_plans.h", "attention/halves/attention16.h",
-         "attention/attention32.h")  # fmt: skip
+         "attention/floats/attention32.h")  # fmt: skip
 
 
 def read(name: str) -> str:

@@ -18,8 +18,8 @@ from tvm import relax
 
 from opinfo.byoc.backend.backend import Backend, Code
 from opinfo.byoc.backend.catalog import find
-from opinfo.byoc.backends.nvidia.attention import attention32
-from opinfo.byoc.backends.nvidia.attention.attention32 import NAME, shared
+from opinfo.byoc.backends.nvidia.attention.floats import attention32
+from opinfo.byoc.backends.nvidia.attention.floats.attention32 import NAME, shared
 from opinfo.byoc.backends.nvidia.cudnn import cudnn
 from opinfo.byoc.compile import CompiledModule, compile_module
 from opinfo.byoc.dispatching.dispatch import dispatch

@@ -1,1 +1,1 @@
-"""Attention by cuDNN, and by a kernel for float32."""
+"""Attention by cuDNN."""

@@ -17,8 +17,9 @@ from ....patterns.extents.symbolic_shapes import same_shape
 from ....patterns.unary_functions import HARD_SWISH
 from ...common.fold_channels import SAME, Folded, fold
 from ...common.region_source import Constants, ints, number
-from ..attention import attention, attention32
+from ..attention import attention
 from ..attention.attention_object import attention_source
+from ..attention.floats import attention32
 from ..libraries.estimated_cost import conversion, cost
 from ..libraries.locate import CUDART, CUDNN, available, options
 from ..libraries.source import GpuFunction, joined_source, library_headers

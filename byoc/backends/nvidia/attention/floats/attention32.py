@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from ....backend.region import Array, Region, Tensor
-from ....patterns.pattern import Node, Pattern
-from ...common.attention_pattern import MOST, AttentionRules
-from ...common.attention_region import (
+from .....backend.region import Array, Region, Tensor
+from .....patterns.pattern import Node, Pattern
+from ....common.attention_pattern import MOST, AttentionRules
+from ....common.attention_region import (
     MATMUL,
     SCALES,
     PlacedAttention,
@@ -29,13 +29,13 @@ from ...common.attention_region import (
     placed,
     traced,
 )
-from ...common.moved_axes import MOVES
-from ...common.region_source import number
-from ..libraries.dtypes import HALVES
-from ..libraries.source import GpuFunction
-from ..nvrtc.kernel_image import compiled
-from .sdpa_masks import corner, elements_of
-from .sdpa_region import COPIED
+from ....common.moved_axes import MOVES
+from ....common.region_source import number
+from ...libraries.dtypes import HALVES
+from ...libraries.source import GpuFunction
+from ...nvrtc.kernel_image import compiled
+from ..sdpa_masks import corner, elements_of
+from ..sdpa_region import COPIED
 
 NAME = "attention_of_floats"
 #: Elements of a head: a multiple of the first, at most the second.

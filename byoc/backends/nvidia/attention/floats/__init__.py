@@ -1,0 +1,1 @@
+"""Attention of float32 by a kernel of our own."""
