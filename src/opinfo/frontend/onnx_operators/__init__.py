@@ -14,7 +14,6 @@ from . import (
     convolution,
     deformable,
     elementwise_operators,
-    index_operators,
     pools,
     products,
     quantize_linear,
@@ -25,6 +24,7 @@ from . import (
 from .arithmetic import extrema, powers, quotients, sums_and_norms
 from .attention import grouped_query, multi_head, rotary_heads
 from .detection import roi_align, suppression
+from .indexing import index_operators
 from .norms import channel_norms, embedding_norm, normalization
 from .packed_weights import nbits
 from .recurrence import dynamic_lstm, recurrent

@@ -17,7 +17,7 @@ from ...onnx_graph.converter_table import MICROSOFT, converts
 from ...onnx_graph.half_types import accumulated
 from ...onnx_graph.narrow_types import NARROW, as_bytes
 from ...onnx_graph.onnx_node import OnnxNode
-from ..index_operators import positive
+from ..indexing.index_operators import positive
 
 BITS = (2, 4, 8)
 #: The smallest block of values that share a scale.

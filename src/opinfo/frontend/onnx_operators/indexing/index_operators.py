@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from ..onnx_graph.converter_table import converts
-from ..onnx_graph.onnx_node import OnnxNode
-from ..onnx_graph.scalars import is_expr, same
+from ...onnx_graph.converter_table import converts
+from ...onnx_graph.onnx_node import OnnxNode
+from ...onnx_graph.scalars import is_expr, same
 
 
 @converts("Gather")

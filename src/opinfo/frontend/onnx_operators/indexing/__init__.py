@@ -1,0 +1,1 @@
+"""Operators that take elements by index, and indices counted from the end."""
