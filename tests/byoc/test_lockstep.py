@@ -48,9 +48,9 @@ def grouped(var_x: T.handle, w: T.Buffer((3, 20, 8), "float32"), starts: T.Buffe
                 while tiles[1] <= tile[0] and expert[0] < 3:
                     expert[0] += 1
                     if expert[0] < 3:
-                        e: T.int32 = expert[0]
+                        later: T.int32 = expert[0]
                         tiles[0] = tiles[1]
-                        tiles[1] += T.ceildiv(starts[e + 1] - starts[e], 4) * 3
+                        tiles[1] += T.ceildiv(starts[later + 1] - starts[later], 4) * 3
                 T.tvm_storage_sync("shared")
                 if T.tvm_thread_invariant(expert[0] < 3):
                     e: T.int32 = expert[0]

@@ -56,7 +56,7 @@ def feed(names: list[str], lengths: tuple[int, int, int, int]) -> dict[str, Arra
     arrays: dict[str, Array] = {}
     for k, name in enumerate(names):
         dims, dtype = SIZES[name]
-        shape = [sizes.get(d, d) for d in dims]
+        shape: list[int] = [sizes.get(d, d) for d in dims]
         if name == "ends":
             arrays[name] = np.minimum(np.arange(1, batch + 1), keys).astype("int32")
         else:
