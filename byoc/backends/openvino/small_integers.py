@@ -1,8 +1,5 @@
 """Conditions on integers, which OpenVINO has in 32 bits and computes in float32 in many places.
 
-Integers of 8 and 16 bits wrap around in TVM and in ONNX Runtime; OpenVINO 2026.4 keeps the nearest
-number of their range in arithmetic, so that -(-128) of int8 is 127.
-
 In OpenVINO 2026.4, int64 is int32, in inputs and constants too. Comparisons, choices, minima and
 maxima beside others, clips, pads, remainders and reductions round to float32, which has all
 integers up to 2^24; a cast of -2^31 to bool is false. Sums, products and moves of int32 are exact.
@@ -28,6 +25,7 @@ from ...patterns.clamped_values import (
 )
 from ...patterns.pattern_node import Node, node
 from .integer_sums import rounded_sum
+from .wrapped_integers import saturated
 
 #: Operators whose last operand is an index into the first one, which is checked to be inside.
 _INDEXED = ("relax.take", "relax.gather_elements", "relax.gather_nd")
@@ -36,14 +34,6 @@ _POSITIONS = ("relax.argmax", "relax.argmin")
 _ROUNDING = COMPARISONS | frozenset(f"relax.{n}" for n in (
     "where", "minimum", "maximum", "clip", "nn.relu", "nn.pad", "mod", "floor_mod", "floor_divide",
     "power", "max", "min", "sum", "prod", "mean", "one_hot"))  # fmt: skip
-#: Dtypes whose results wrap around, and operators that may leave their range.
-_WRAPPED = ("int8", "uint8", "int16", "uint16")
-_LEAVING = frozenset(f"relax.{n}" for n in (
-    "add", "subtract", "multiply", "divide", "floor_divide", "power", "square", "abs", "negative",
-    "left_shift", "sum", "prod", "mean", "cumsum", "cumprod", "matmul", "einsum",
-    "scatter_elements", "scatter_nd"))  # fmt: skip
-#: Reductions of scatters that stay in the range.
-_CHOICES = ("update", "min", "max")
 
 
 def narrow(node: Node) -> str | None:
@@ -58,7 +48,7 @@ def narrow(node: Node) -> str | None:
                 return f"the dtype is {value.dtype}, which OpenVINO rounds beyond 2^24"
         if _rounded(node, value):
             return f"the dtype is {value.dtype}, which OpenVINO rounds beyond 2^24"
-    return _saturated(node) or _large_literal(node)
+    return saturated(node) or _large_literal(node)
 
 
 def small_or_clamped(node: Node) -> str | None:
@@ -69,17 +59,7 @@ def small_or_clamped(node: Node) -> str | None:
         wide = is_wide(value, node.infos) and not _clamped(node, value)
         if wide or _rounded(node, value):
             return f"{value.name} is {value.dtype}, which OpenVINO rounds beyond 2^24"
-    return _saturated(node) or rounded_sum(node) or _large_literal(node)
-
-
-def _saturated(of: Node) -> str | None:
-    """Why OpenVINO may have the nearest number of a range where TVM wraps around."""
-    dtype = of.result.dtype
-    if dtype not in _WRAPPED or of.info.name not in _LEAVING:
-        return None
-    if str((of.info.attrs or {}).get("reduction", "")) in _CHOICES:
-        return None
-    return f"{of.info.name} is of {dtype}, which OpenVINO keeps in its range instead of wrapping"
+    return saturated(node) or rounded_sum(node) or _large_literal(node)
 
 
 def _clamped(node: Node, value: Value) -> bool:

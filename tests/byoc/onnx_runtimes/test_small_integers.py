@@ -63,6 +63,41 @@ def test_what_does_not_is_computed(name: str, dtype: str, tmp_path: Path) -> Non
     np.testing.assert_array_equal(got, oracle(file, values))
 
 
+def _through(dtype: str, kind: int, *between: Any) -> tuple[Any, dict[str, Any]]:
+    """A file that casts numbers to another dtype, computes there, and returns floats."""
+    values = {"a": np.arange(0, 250, 20).astype(dtype)}
+    nodes = [
+        op("Cast", ["a"], "b", to=kind),
+        *between,
+        op("Cast", ["c"], "y", to=TensorProto.FLOAT),
+    ]
+    shapes = {"a": (INTEGERS[dtype], values["a"].shape)}
+    return model(nodes, shapes, {"y": (TensorProto.FLOAT, values["a"].shape)}, {}), values
+
+
+SAME, NOT = op("Identity", ["b"], "c"), op("BitwiseNot", ["b"], "c")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "kind", "between"),
+    [("int32", "UINT16", SAME), ("int32", "INT16", SAME), ("uint8", "UINT16", NOT)],
+)
+def test_casts_that_may_wrap_around_are_refused(
+    dtype: str, kind: str, between: Any, tmp_path: Path
+) -> None:
+    """OpenVINO has -200 for 65336, and -1 for 65535: inside of a file, uint16 is int32."""
+    file = _through(dtype, getattr(TensorProto, kind), between)[0]
+    with pytest.raises(FileRefused, match=f"of {kind.lower()}, which OpenVINO keeps in its range"):
+        in_openvino(file, tmp_path)
+
+
+@pytest.mark.parametrize(("kind", "between"), [("UINT16", SAME), ("INT16", NOT)])
+def test_casts_to_more_bits_are_computed(kind: str, between: Any, tmp_path: Path) -> None:
+    file, values = _through("uint8", getattr(TensorProto, kind), between)
+    got = in_openvino(file, tmp_path).run(*values.values())
+    np.testing.assert_array_equal(got, oracle(file, values))
+
+
 def test_a_relu_of_wide_numbers_is_refused(tmp_path: Path) -> None:
     """OpenVINO rounds it to float32: of 2^31 - 1, it is -2^31."""
     with pytest.raises(FileRefused, match="rounds beyond"):

@@ -9,6 +9,8 @@ import pytest
 from onnx import helper
 
 from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
+from opinfo.frontend.checks.error import FrontendError
+from opinfo.frontend.formats.from_onnx import from_model
 from tests.models.weights import Array
 from tests.onnx_import.against_runtime import Inputs, floats, model, outputs, reference
 
@@ -113,6 +115,8 @@ IMAGE: Inputs = {"x": (["n", 3, 6, 5], "uint8")}
         ("QLinearGlobalAveragePool", {"channels_last": 1}, 1),
         ("QLinearAveragePool", {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0] * 2}, 1),
         ("QLinearAveragePool", {"kernel_shape": [2, 2], "channels_last": 1}, 1),
+        ("QLinearAveragePool", {"kernel_shape": [3, 2], "strides": [2, 2], "ceil_mode": 1,
+                                "count_include_pad": 1}, 1),
     ],
 )  # fmt: skip
 def test_layers(op: str, attrs: dict[str, Any], steps: int) -> None:
@@ -205,6 +209,16 @@ def test_numbers_of_activations() -> None:
     conv = contributed("FusedConv", ["x", "k"], ["out"], activation="HardSigmoid",
                        activation_params=[0.4, 0.1])  # fmt: skip
     check([conv], {"x": (["n", 2, 4, 4], "float32")}, {"x": 3 * floats(1, 2, 4, 4)})
+
+
+@pytest.mark.parametrize(("name", "numbers"), [("Clip", []), ("HardSigmoid", [0.2])])
+def test_activations_without_their_numbers_are_refused(name: str, numbers: list[float]) -> None:
+    given = {"activation_params": numbers} if numbers else {}
+    node = contributed("FusedConv", ["x", "k"], ["out"], name="here", activation=name, **given)
+    proto = model([node], {"x": (["n", 2, 4, 4], "float32")}, ["out"], {"k": floats(3, 2, 2, 2)})
+    message = rf"here.*'{name}' has {len(numbers)} numbers, expected .*: set activation_params"
+    with pytest.raises(FrontendError, match=message):
+        from_model(proto, {})
 
 
 @pytest.mark.parametrize(

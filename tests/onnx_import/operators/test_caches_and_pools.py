@@ -118,6 +118,18 @@ def test_optionals_of_known_presence(present: bool) -> None:
     np.testing.assert_array_equal(outputs(proto, {"x": x})[0], -x if present else abs(x))
 
 
+def test_an_optional_without_an_element_is_not_a_tensor() -> None:
+    kind = helper.make_tensor_type_proto(TensorProto.FLOAT, ["n"])
+    absent = make("Optional", [], ["o"], type=kind)
+    read = model([absent, make("Add", ["o", "x"], ["y"])], {"x": (["n"], "float32")}, opset=18)
+    message = "input 0 is an optional without an element, expected a tensor"
+    with pytest.raises(FrontendError, match=message):
+        from_model(read, {})
+    returned = model([absent], {"x": (["n"], "float32")}, ["o"], opset=18)
+    with pytest.raises(FrontendError, match="output 'o' is an optional without an element"):
+        from_model(returned, {})
+
+
 def test_columns_are_taken() -> None:
     node = make("ArrayFeatureExtractor", ["x", "columns"], ["y"], domain="ai.onnx.ml")
     proto = model([node], {"x": (["n", 5], "float32")}, weights={"columns": np.array([[4, 0]])})

@@ -34,6 +34,7 @@ from ..onnx_graph.values import (
     TensorValue,
     constant,
     elements_value,
+    kind,
     of_expr,
 )
 from ..onnx_operators import CONVERTERS
@@ -288,5 +289,5 @@ class GraphImport:
 def _tensor_output(graph: Any, k: int, value: Any) -> TensorValue:
     name = graph.output[k].name
     if not isinstance(value, TensorValue):
-        raise NodeError(f"output '{name}' is a sequence, expected a tensor", ())
+        raise NodeError(f"output '{name}' is {kind(value)}, expected a tensor", ())
     return value

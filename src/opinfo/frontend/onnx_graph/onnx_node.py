@@ -12,7 +12,7 @@ from tvm import relax, tirx
 
 from ..checks.size_check import size_check
 from .scalars import Rational, SizeArithmetic, is_expr, is_var, mentions, same, size
-from .values import Dim, ListValue, NotConvertible, TensorValue, of_expr
+from .values import Dim, NotConvertible, TensorValue, kind, of_expr
 
 
 class ImportContext(Protocol):
@@ -85,8 +85,8 @@ class OnnxNode:
         if not self.has(k):
             self.refuse(f"input {k} is missing")
         value = self.inputs[k]
-        if isinstance(value, ListValue) or not isinstance(value, TensorValue):
-            self.refuse(f"input {k} is a sequence, expected a tensor")
+        if not isinstance(value, TensorValue):
+            self.refuse(f"input {k} is {kind(value)}, expected a tensor")
         return value
 
     def tensor(self, k: int) -> Any:

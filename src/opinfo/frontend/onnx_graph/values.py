@@ -69,6 +69,11 @@ class AbsentValue:
     """An ONNX optional without an element."""
 
 
+def kind(value: Any) -> str:
+    """Return what a value that is not a tensor is, for a message."""
+    return "a sequence" if isinstance(value, ListValue) else "an optional without an element"
+
+
 def constant(array: np.ndarray[Any, Any]) -> TensorValue:
     """Return a value of known numbers."""
     return TensorValue(array.dtype.name, array)

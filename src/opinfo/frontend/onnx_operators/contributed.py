@@ -86,6 +86,8 @@ ACTIVATIONS: dict[str, Any] = {
     "Clip": lambda x, a: relax.op.clip(x, float(a[0]), float(a[1])),
     "HardSigmoid": lambda x, a: _hard_sigmoid(x, *(map(float, a) if a else (0.2, 0.5))),
 }
+#: How many numbers an activation takes.
+COUNTS = {"LeakyRelu": (0, 1), "Clip": (2,), "HardSigmoid": (0, 2)}
 
 
 def _hard_sigmoid(data: Any, alpha: float, beta: float) -> Any:
@@ -119,4 +121,8 @@ def _activated(node: OnnxNode, result: Any) -> Any:
         node.attrs[f"activation_{part}"] for part in ("alpha", "beta", "gamma")
         if f"activation_{part}" in node.attrs
     ]  # fmt: skip
+    counts = COUNTS.get(name, (len(numbers),))
+    if len(numbers) not in counts:
+        node.refuse(f"activation '{name}' has {len(numbers)} numbers, expected "
+                    f"{' or '.join(map(str, counts))}: set activation_params")  # fmt: skip
     return ACTIVATIONS[name](node.emit(result), list(numbers))

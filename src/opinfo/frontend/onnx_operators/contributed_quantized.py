@@ -14,7 +14,7 @@ from ..onnx_graph.converter_table import MICROSOFT, converts
 from ..onnx_graph.onnx_node import OnnxNode, dims_of
 from ..onnx_graph.values import TensorValue, of_expr
 from .attention.multi_head import Inputs, of_projections
-from .pools import average_pool
+from .pools import average_of_places, average_pool
 from .quantize_linear import dequantize_linear, quantize_linear
 from .quantized import codes_of, matmul_integer, rounded
 
@@ -173,12 +173,13 @@ def global_average_pool(node: OnnxNode, data: Any) -> Any:
 @_layer("QLinearAveragePool",
         "auto_pad ceil_mode channels_last count_include_pad kernel_shape pads strides")  # fmt: skip
 def quantized_average_pool(node: OnnxNode, data: Any) -> Any:
-    """Return the mean of each window."""
+    """Return the mean of each window; with count_include_pad, over all of its places."""
     last, rank = bool(node.attr("channels_last", 0)), node.rank(0)
     if last:
         data = node.emit(relax.op.permute_dims(data, [0, rank - 1, *range(1, rank - 1)]))
     inner = replace(node, op="AveragePool", domain="", opset=OPSET, inputs=[of_expr(data)])
-    result = node.emit(average_pool(inner))
+    pool = average_of_places if node.attr("count_include_pad", 0) else average_pool
+    result = node.emit(pool(inner))
     return relax.op.permute_dims(result, [0, *range(2, rank), 1]) if last else result
 
 

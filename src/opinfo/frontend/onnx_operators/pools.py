@@ -95,6 +95,12 @@ def average_pool(node: OnnxNode) -> Any:
     return relax.op.divide(sums, node.cast_shape(counts, [1, 1, *dims_of(sums)[2:]]))
 
 
+def average_of_places(node: OnnxNode) -> Any:
+    """Return the sum of each window over the number of its places, of padding and beyond too."""
+    data, what = _zero_padded(node, node.tensor(0), _rounded_up(node, _window(node)))
+    return _pool(node, "avg_pool", data, what, True)
+
+
 def _zero_padded(node: OnnxNode, data: Any, what: Window) -> tuple[Any, Window]:
     zeros = [0] * len(what.kernel)
     data = padded(node, data, [0, 0, *what.before], [0, 0, *what.after], 0.0)
