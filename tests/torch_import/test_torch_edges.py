@@ -170,6 +170,13 @@ def test_bags_distances_and_searches() -> None:
     agrees(computed, (table, indices, torch.tensor([0, 3, 3, 8])))
 
 
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int8, torch.int16])
+def test_orders_of_narrow_integers(dtype: torch.dtype) -> None:
+    x = torch.tensor([[3, 0, 200, 1], [0, 5, 5, 0]]).to(dtype)
+    agrees(lambda x: (*torch.sort(x, dim=1, stable=True),
+                      *torch.sort(x, dim=0, stable=True, descending=True)), (x,))  # fmt: skip
+
+
 def test_reductions_of_no_elements() -> None:
     def reduced(x: Any, y: Any) -> Any:
         return (x.sum(1), x.sum(), x @ x.t(), x.any(), x.all(), x.mean(1), x.logsumexp(1), x.prod(),

@@ -10,6 +10,8 @@ from tvm import relax, tirx
 from ..nodes.arguments import Converter, arguments, tensor
 
 op = relax.op
+#: The integers that TVM's sort takes.
+_SORTED_INTEGERS = ("int32", "int64")
 
 
 def _searchsorted(importer: Any, node: Any) -> Any:
@@ -38,7 +40,9 @@ def _sort(importer: Any, node: Any) -> Any:
 
 def _sorted(importer: Any, x: Any, axis: int, descending: bool) -> list[Any]:
     emit = importer.block_builder.emit
-    data = emit(op.astype(x, "uint8")) if str(x.ty.dtype) == "bool" else x
+    dtype = str(x.ty.dtype)
+    narrow = "float" not in dtype and dtype not in _SORTED_INTEGERS
+    data = emit(op.astype(x, "int32")) if narrow else x
     positions = emit(op.argsort(data, axis, descending, dtype="int64"))
     return [emit(op.gather_elements(x, positions, axis)), positions]
 
