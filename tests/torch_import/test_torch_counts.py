@@ -102,7 +102,7 @@ def test_sums_are_of_the_type_that_is_asked_for() -> None:
     agrees(sums, (x, torch.tensor([1.0, 2.0**-30, 2.0**-30, 3.0])))
 
 
-@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int16])
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int8, torch.int16])
 def test_short_integers_are_sorted(dtype: torch.dtype) -> None:
     """TVM's sort for CPUs takes none of these dtypes."""
     torch.manual_seed(0)

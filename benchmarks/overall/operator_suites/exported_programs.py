@@ -112,5 +112,8 @@ def grown(exported: Any, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, 
 
 
 def _repeated(x: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
+    """Return a larger tensor of the same elements; sorted rows, such as offsets, stay sorted."""
     count = int(torch.Size(size).numel())
-    return x.reshape(-1)[torch.arange(count) % max(x.numel(), 1)].reshape(size)
+    out = x.reshape(-1)[torch.arange(count) % max(x.numel(), 1)].reshape(size)
+    is_sorted = x.ndim > 0 and not x.is_complex() and bool((x[..., 1:] >= x[..., :-1]).all())
+    return out.sort(-1)[0] if is_sorted else out

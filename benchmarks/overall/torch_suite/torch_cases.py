@@ -24,6 +24,7 @@ from ..operator_suites.outcomes import (
     WRONG,
     Outcome,
 )  # fmt: skip
+from .open_positions import Positions, open_positions
 from .samples import Case
 
 #: Limit on the time of a case, in seconds.
@@ -101,17 +102,19 @@ def attempt(program: Program, symbolic: bool = False) -> Outcome:
         raise
     except Exception as error:
         return Outcome("", UNCOMPILED, _line(error))
-    row = _called(compiled, program.inputs, expected)
+    row = _called(compiled, exported, program.inputs, expected)
     if row.verdict != RIGHT or larger is None:
         return row
     try:
         expected = program.results(larger)
     except Exception:
         return row
-    return _called(compiled, larger, expected)
+    return _called(compiled, exported, larger, expected)
 
 
-def _called(compiled: Any, inputs: Sequence[torch.Tensor], expected: Sequence[Any]) -> Outcome:
+def _called(
+    compiled: Any, exported: Any, inputs: Sequence[torch.Tensor], expected: Sequence[Any]
+) -> Outcome:
     try:
         out = compiled.run(*[x.contiguous().clone() for x in inputs])
     except TimeoutError:
@@ -121,8 +124,9 @@ def _called(compiled: Any, inputs: Sequence[torch.Tensor], expected: Sequence[An
     results = _flat(out)
     if len(results) != len(expected):
         return Outcome("", WRONG, f"{len(results)} results, expected {len(expected)}")
-    bad = [text for got, want in zip(results, expected, strict=True)
-           if (text := _differs(got, want))]  # fmt: skip
+    open_ = open_positions(exported, inputs)
+    bad = [text for k, (got, want) in enumerate(zip(results, expected, strict=True))
+           if (text := _differs(got, want, open_.get(k)))]  # fmt: skip
     return Outcome("", WRONG, "; ".join(bad)) if bad else Outcome("", RIGHT)
 
 
@@ -132,8 +136,10 @@ def _flat(value: Any) -> list[Any]:
     return [value]
 
 
-def _differs(got: Any, want: torch.Tensor) -> str:
+def _differs(got: Any, want: torch.Tensor, positions: Positions | None = None) -> str:
     got = _tensor(got)
+    if positions is not None:
+        return positions.difference(got, want)
     if got.dtype != want.dtype:
         return f"dtype {got.dtype}, expected {want.dtype}"
     tolerance = {torch.float16: 2**-9, torch.bfloat16: 2**-6}.get(want.dtype, TOLERANCE)
