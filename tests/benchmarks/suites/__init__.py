@@ -1,0 +1,1 @@
+"""Suites of operators and programs that others wrote."""
