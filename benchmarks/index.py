@@ -141,10 +141,10 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
             "an importer or a lowering",
             figures=(
                 "default backends: DeepSeek-V2 and V3, T5, Whisper, and steps of 13 newer decoders "
-                "and hybrids at most 2.1e-6 apart; Mamba 6.6e-6; without backends: steps of ten "
-                "more decoders and eight encoders, deformable DETR and SAM among them, 1.5e-6; "
-                "gpt-oss, MiniMax, xLSTM, RecurrentGemma, Mamba-2, graph attention, points in "
-                "balls, a denoising net and a detection head 5.3e-7"
+                "and hybrids at most 2.1e-6 apart; Mamba 6.6e-6; without a race, steps of ten more "
+                "decoders, seven encoders, gpt-oss, Mamba-2, DINOv3, SigLIP and a denoising net "
+                "1.5e-6; without backends: deformable DETR, MiniMax, xLSTM, RecurrentGemma, graph "
+                "attention, points in balls and a detection head 1.5e-6"
             ),
         ),
         "shapes.stream": Command("schedules or kernels", "shapes.md"),
