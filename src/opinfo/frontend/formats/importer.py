@@ -20,11 +20,7 @@ LOOPS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
     "_check_for_unsupported_ops": lambda scope: next(
         n for n in scope["graph"].node if n.op_type in scope["unsupported_ops"]
     ),
-    "_check_unsupported_func_type": lambda scope: next(
-        n
-        for n in scope["nodes"]
-        if n.op == "call_function" and n.target.__name__ in scope["missing_func_types"]
-    ),
+    "without_converter": lambda scope: scope["missing"],
 }
 
 

@@ -28,10 +28,10 @@ def without_converter(nodes: Iterable[fx.Node], converters: Container[str]) -> s
         native = getattr(node.target, "namespace", "") in ("aten", "prims")
         if is_symbolic(node.meta.get("val")) or (native and not node.all_input_nodes):
             out.add(_name(node))
-    missing = next((name for name in map(_name, called) if name not in out), None)
+    missing = next((node for node in called if _name(node) not in out), None)
     if missing is not None:
         raise NotImplementedError(
-            f"the operator {missing} has no lowering to Relax; compute it by "
+            f"the operator {_name(missing)} has no lowering to Relax; compute it by "
             "other operators, or decompose it with ExportedProgram.run_decompositions"
         )
     return out
