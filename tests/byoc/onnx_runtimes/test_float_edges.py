@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +24,26 @@ COMPARED: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("backend", ["openvino", "onnxruntime"])
-def test_a_region_has_no_numbers_above_nan(backend: str) -> None:
-    if reason := find(backend).available():
-        pytest.skip(reason)
+def _of_pairs(results: Callable[[Any, Any], list[Any]]) -> Any:
+    """Return a module that computes expressions of two float32 tensors of 64 elements."""
     x, y = (relax.Var(n, relax.TensorType((64,), "float32")) for n in "xy")
     builder = relax.BlockBuilder()
     with builder.function("main", [x, y]):
         with builder.dataflow():
-            results = [builder.emit(getattr(relax.op, name)(x, y)) for name in COMPARED]
-            results.append(builder.emit(relax.op.astype(x, "bool")))
-            out = builder.emit_output(relax.Tuple(results))
+            values = [builder.emit(result) for result in results(x, y)]
+            out = builder.emit_output(relax.Tuple(values))
         builder.emit_func_output(out)
-    compiled = opinfo.compile(builder.get(), [backend])
+    return builder.get()
+
+
+@pytest.mark.parametrize("backend", ["openvino", "onnxruntime"])
+def test_a_region_has_no_numbers_above_nan(backend: str) -> None:
+    if reason := find(backend).available():
+        pytest.skip(reason)
+    mod = _of_pairs(lambda x, y: [
+        *(getattr(relax.op, name)(x, y) for name in COMPARED), relax.op.astype(x, "bool"),
+    ])  # fmt: skip
+    compiled = opinfo.compile(mod, [backend])
     assert compiled.dispatched is not None and not compiled.dispatched.left
     pair = NUMBERS, np.repeat(NUMBERS[:8], 8)
     for got, expected in zip(compiled.run(*pair), COMPARED.values(), strict=False):
@@ -63,13 +71,8 @@ Y = np.array([0.7, 0.3, 3.0, 0.1, 3.0, -2.0, 2.0, 0.01] * 8, "float32")
 def test_a_remainder_is_exact(backend: str) -> None:
     if reason := find(backend).available():
         pytest.skip(reason)
-    x, y = (relax.Var(n, relax.TensorType((64,), "float32")) for n in "xy")
-    builder = relax.BlockBuilder()
-    with builder.function("main", [x, y]):
-        with builder.dataflow():
-            out = builder.emit_output(builder.emit(relax.op.mod(x, y)))
-        builder.emit_func_output(out)
-    got = opinfo.compile(builder.get(), [backend]).run(X, Y)
+    mod = _of_pairs(lambda x, y: [relax.op.mod(x, y)])
+    (got,) = opinfo.compile(mod, [backend]).run(X, Y)
     np.testing.assert_array_equal(got, np.fmod(X, Y))
 
 

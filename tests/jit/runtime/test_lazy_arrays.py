@@ -31,7 +31,7 @@ def _negated() -> list[Any]:
 
 @pytest.fixture(scope="module")
 def calls() -> Any:
-    """The same model as it is called by each front."""
+    """The same model in the form that each front calls."""
     compiled = opinfo.compile(modules.dense(), [], shapes="generic")
     with opinfo.Session(compiled) as session:
         yield {"run": compiled.run, "session": lambda *args: np.from_dlpack(session(*args))}
