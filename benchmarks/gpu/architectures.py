@@ -1,4 +1,8 @@
-"""Architectures with random weights for a GPU, in half precision unless said: `NETS`."""
+"""Architectures with random weights for a GPU, in half precision unless said.
+
+`NETS` are those that the project works with, `LATER` those that were chosen once, to report on what
+nothing was tuned for.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +48,7 @@ def _text(kind: str, tokens: int, batches: tuple[int, ...], **options: Any) -> N
         config = getattr(transformers, kind + "Config")(**options)
         config._attn_implementation = "sdpa"
         model = getattr(transformers, kind + "Model")(config)
-        cached = {} if kind == "Bert" else {"use_cache": False}
+        cached = {"use_cache": False} if kind in _CACHED else {}
 
         class Hidden(torch.nn.Module):
             """The last hidden state alone."""
@@ -101,6 +105,8 @@ def _module(name: str, size: int) -> Net:
     return Net(build, inputs)
 
 
+#: Kinds of models in transformers that return a cache if nothing is said.
+_CACHED = ("GPT2", "Llama", "Qwen2")
 _LLAMA = dict(num_hidden_layers=8, hidden_size=2048, intermediate_size=5632, vocab_size=32000,
               num_attention_heads=32, num_key_value_heads=8)  # fmt: skip
 
@@ -119,5 +125,17 @@ NETS: Mapping[str, Net] = {
     "llama_1024": _text("Llama", 1024, (1,), **_LLAMA),
     "llama_decode": _decode(8, 512),
 }
+_QWEN2 = dict(num_hidden_layers=8, hidden_size=896, intermediate_size=4864, vocab_size=32000,
+              num_attention_heads=14, num_key_value_heads=2)  # fmt: skip
+
+LATER: Mapping[str, Net] = {
+    **{name: _image(name) for name in (
+        "densenet121", "regnety_032", "resnext50_32x4d", "efficientnetv2_rw_s", "hrnet_w18",
+        "deit3_small_patch16_224", "mixer_b16_224", "poolformerv2_s12", "coatnet_0_rw_224",
+    )},
+    "mobilevitv2_100": _image("mobilevitv2_100", 256),
+    "distilbert": _text("DistilBert", 128, (1, 32)),
+    "qwen2_256": _text("Qwen2", 256, (1,), **_QWEN2),
+}  # fmt: skip
 #: Modes of `torch.compile` that capture CUDA graphs.
 MODES = ("reduce-overhead", "max-autotune")

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from .architectures import NETS
+from .architectures import LATER, NETS
 
 BACKENDS = ("cudnn", "cublaslt", "tvm")
 
@@ -22,8 +22,9 @@ def network(name: str, dtype: str) -> tuple[Any, tuple[Any, ...]]:
     net, _, batch = name.rpartition("-b")
     torch.manual_seed(zlib.crc32(net.encode()))
     to = getattr(torch, dtype)
-    module = NETS[net].build().eval().to(to)
-    inputs = NETS[net].inputs(int(batch))
+    spec = {**NETS, **LATER}[net]
+    module = spec.build().eval().to(to)
+    inputs = spec.inputs(int(batch))
     return module, tuple(x.to(to) if x.is_floating_point() else x for x in inputs)
 
 

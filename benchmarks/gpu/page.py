@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.common.pages import PAGES, table
+
+from .architectures import LATER
 
 HEAD = """# Whole models on a GPU
 
@@ -22,6 +24,8 @@ in several runs, and compiled some fifteen at a time.
 - **kernels** is the number that a call launches, **moves** how many of them only copy, cast or
   rearrange elements, **libraries** the share of the kernels' time in cuDNN's and cuBLASLt's.
 - **in kernels** is the share of a call's time in which a kernel runs.
+- **Models chosen later** were picked after the others were worked on, once, and nothing was tuned
+  for them.
 - **host, ms** is the time until a call returns, on an idle device; the device works meanwhile.
 
 {devices}; torch {torch}, apache-tvm 0.27. All sides of a row were on the same device.
@@ -75,16 +79,25 @@ def write(folder: Path) -> Path:
     devices = ", ".join(sorted({r["device"] for r in timed}))
     head = HEAD.format(devices=devices, torch="2.11.0")
     parts = [head]
-    for dtype in sorted({r["dtype"] for r in found}):
-        for batch in ("1", "32"):
-            part = [r for r in found if r["dtype"] == dtype and r["name"].endswith(f"-b{batch}")]
-            if part:
-                parts.append(f"## {dtype}, batch {batch}\n\n{_summary(part)}\n\n{_table(part)}\n")
+    for title, part in _parts(found):
+        parts.append(f"## {title}\n\n{_summary(part)}\n\n{_table(part)}\n")
     path = PAGES / "gpu.md"
     _, title, streams = path.read_text(encoding="utf-8").partition(STREAMS)
     parts += [title + streams] * bool(title)  # which benchmarks.gpu.stream writes
     path.write_text("\n".join(parts), encoding="utf-8")
     return path
+
+
+def _parts(found: Sequence[dict[str, Any]]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Yield the sections of the page: titles and rows; models chosen later are on their own."""
+    for later in (False, True):
+        rows_of = [r for r in found if (r["name"].rpartition("-b")[0] in LATER) == later]
+        for dtype in sorted({r["dtype"] for r in rows_of}):
+            for batch in ("1", "32"):
+                part = [r for r in rows_of if r["dtype"] == dtype]
+                part = [r for r in part if r["name"].endswith(f"-b{batch}")]
+                if part:
+                    yield f"{dtype}, batch {batch}" + ", models chosen later" * later, part
 
 
 def _ratio(row: dict[str, Any], peer: str) -> float | None:
