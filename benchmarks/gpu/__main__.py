@@ -13,9 +13,9 @@ all builds and torch in turns in one process a model, with CUDA graphs on all si
 outputs with torch in float32, and profiles kernels. MODE is one of torch.compile. With several
 jobs, as many models compile at once, and one is timed at a time, the candidates of max-autotune
 included. `--later` takes models that were chosen to report on. Rows are kept in DIR, a file each;
-those of several runs are joined. `page` writes docs/results/gpu.md from them. `compile_time` compiles each
-model alone, with an empty cache and then with the one that is left, and with `--page` writes
-docs/results/gpu-compile.md.
+those of several runs are joined. `page` writes docs/results/gpu.md from them. `compile_time`
+compiles each model alone, with an empty cache and then with the one that is left, and with `--page`
+writes docs/results/gpu-compile.md.
 """
 
 from __future__ import annotations

@@ -23,9 +23,27 @@ def network(name: str, dtype: str) -> tuple[Any, tuple[Any, ...]]:
     torch.manual_seed(zlib.crc32(net.encode()))
     to = getattr(torch, dtype)
     spec = {**NETS, **LATER}[net]
-    module = spec.build().eval().to(to)
+    module = spec.build()
+    _scale(module, spec.inputs(4))
+    module = module.eval().to(to)
     inputs = spec.inputs(int(batch))
     return module, tuple(x.to(to) if x.is_floating_point() else x for x in inputs)
+
+
+def _scale(module: Any, inputs: tuple[Any, ...]) -> None:
+    """Set weights of zeros, which hide what is before them, and the statistics of batch norms.
+
+    Without them, outputs of deep networks with random weights leave the range of half precision.
+    """
+    norms = [m for m in module.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
+    with torch.no_grad():
+        for weight in module.parameters():
+            if weight.ndim > 1 and not weight.any():
+                weight.normal_(std=0.02)
+        for norm in norms:
+            norm.train().momentum = None
+        if norms:
+            module(*inputs)
 
 
 def main() -> None:
