@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 
 
 class SameAsWhole(Exception):
-    """One backend would have all that counts, of which the caller has a build already.
+    """One backend would take everything that matters, and the caller has its build already.
 
     Attributes:
         backend: Its name.
     """
 
     def __init__(self, backend: str) -> None:
-        super().__init__(f"{backend} alone would have all that counts")
+        super().__init__(f"{backend} alone would take everything that matters")
         self.backend = backend
 
 
@@ -80,7 +80,7 @@ class CompiledModule:
 
 
 class SharedWork:
-    """What several builds of one module share, as it depends on no choice of backends and costs.
+    """What several builds of one module share: it does not depend on backends and costs.
 
     Args:
         mod: The module.
@@ -90,7 +90,7 @@ class SharedWork:
     Attributes:
         prepare: Lowers the module.
         proofs: What is proved about its PrimFuncs, and the bounds of parameters.
-        lowered: The lowered module as a backend saw it that was built alone, by its name.
+        lowered: By the name of each backend that was built alone, the lowered module that it saw.
     """
 
     def __init__(self, mod: Any, checked: CheckedBounds | None = None) -> None:

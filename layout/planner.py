@@ -2,9 +2,9 @@
 
 decide → a PrimFunc has no proved form → that alternative is forbidden → decide → …
 
-Where backends choose too, they match the forms of all alternatives. These are written, and those of
-the plan are proved. If a proof fails, or takes another form than the one that was matched, all are
-proved, and the plan is decided again.
+If backends are chosen in the same problem, they match the unproved forms of all alternatives, and
+only the forms of the plan are proved. If such a proof fails, or proves another form than the one
+that was matched, all forms are proved, and the plan is decided again.
 """
 
 from __future__ import annotations

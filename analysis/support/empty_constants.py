@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
+from .rewrite_functions import rewrite_functions
 from .tvm_compat import array_of
 
 
@@ -36,12 +37,7 @@ class _Replaced(relax.PyExprMutator):  # type: ignore[misc]
 
 def replaced(mod: Any, replacement: Callable[[Any], Any]) -> Any:
     """Return a module with such constants replaced by expressions; `mod` is not changed."""
-    mutator = _Replaced(mod, replacement)
-    for gvar, func in mod.functions_items():
-        if isinstance(func, relax.Function):
-            mutator.builder_.update_func(gvar, mutator.visit_expr(func))
-    out = mutator.builder_.get()
-    return out.with_attrs(mod.attrs) if mod.attrs else out
+    return rewrite_functions(mod, _Replaced(mod, replacement))
 
 
 def as_zeros(const: Any) -> Any:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ..terms.term import ONE, TensorVar
 from ..terms.traversal import free
 from .move import LogicalState, apply_change, arrange
-from .tensor_access import Access, Accesses, accesses, classes, only
+from .tensor_access import Accesses, accesses, classes, only
 
 Order = Sequence[int | None]
 Holes = Callable[[list[int], Sequence[int | None], int], list[int]]
@@ -66,9 +66,6 @@ class _View:
 
     def classes(self, tensor: TensorVar) -> list[int]:
         return [self.number[tensor.position, d] for d in self.dims(tensor)]
-
-    def index(self, tensor: TensorVar, d: int) -> list[Access]:
-        return self.accesses.at(tensor.position)
 
     def bare(self, tensor: TensorVar, d: int) -> bool:
         """Return whether a dimension is always read at a single axis."""

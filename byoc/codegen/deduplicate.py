@@ -7,6 +7,8 @@ from typing import Any
 
 from tvm import relax
 
+from ...analysis.support.rewrite_functions import rewrite_functions
+
 #: Returns a key that is equal for bindings of equal values; None for values to keep.
 Key = Callable[[Any], tuple[Any, ...] | None]
 
@@ -17,21 +19,15 @@ def deduplicate(mod: Any, key: Key) -> Any:
     Before: a = f(x);  b = f(x);  c = g(a, b)
     After:  a = f(x);  c = g(a, a)
     """
-    return _Deduplicate(mod, key).written()
+    return rewrite_functions(mod, _Deduplicate(mod, key))
 
 
 @relax.expr_functor.mutator
 class _Deduplicate(relax.PyExprMutator):  # type: ignore[misc]
     def __init__(self, mod: Any, key: Key) -> None:
         super().__init__(mod)
-        self.mod, self.key = mod, key
+        self.key = key
         self.values: dict[tuple[Any, ...], Any] = {}
-
-    def written(self) -> Any:
-        for gvar, func in self.mod.functions.items():
-            if isinstance(func, relax.Function):
-                self.builder_.update_func(gvar, self.visit_expr(func))
-        return self.builder_.get()
 
     def visit_seq_expr_(self, expr: Any) -> Any:
         """Forget the bindings of a branch: they are not in scope after it."""

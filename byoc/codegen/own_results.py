@@ -16,8 +16,8 @@ from typing import Any
 from tvm import relax, te
 
 from ...analysis.lifting.tir.node import items
+from ...analysis.support.rewrite_functions import with_attrs
 from ...analysis.support.tvm_compat import GenericConst, array_of
-from ..prepare.mutation.mutate import with_attrs
 
 Known = Mapping[Any, Any]
 

@@ -85,7 +85,7 @@ def decides(reader: Node, value: Value) -> bool:
     """Whether an operator makes a bool of an operand, which is the same if that is clamped."""
     if reader.info.name == "relax.astype":
         return reader.result.dtype == "bool"
-    others = [v for v in _operands(reader) if v is not value]
+    others = [v for v in reader.operands if v is not value]
     numbers = literals(reader)
     if reader.info.name not in COMPARISONS or len(others) + len(numbers) != 1:
         return False
@@ -115,11 +115,6 @@ def _fits(number: Any) -> bool:
 
 def _is_inside(within: tuple[float, float] | None) -> bool:
     return within is not None and within[0] > LEAST and within[1] < MOST
-
-
-def _operands(of: Node) -> list[Value]:
-    values = (of.operand(k) for k in range(len(of.info.operands)))
-    return [v for v in values if v is not None]
 
 
 def _data(of: Node) -> list[Value]:

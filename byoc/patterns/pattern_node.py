@@ -36,6 +36,12 @@ class Node:
         operand = self.info.operands[k]
         return None if isinstance(operand, Constant) else self.op.values[operand]
 
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        """The operands without literal scalars."""
+        values = map(self.operand, range(len(self.info.operands)))
+        return tuple(v for v in values if v is not None)
+
     def source(self, k: int) -> Node | None:
         """The producer of an operand, if nothing else reads it."""
         value = self.operand(k)
@@ -49,8 +55,7 @@ class Node:
     @property
     def others(self) -> tuple[Value, ...]:
         """The operands except the value that the chain follows."""
-        values = (self.operand(k) for k in range(len(self.info.operands)))
-        return tuple(v for v in values if v is not None and v is not self.chain)
+        return tuple(v for v in self.operands if v is not self.chain)
 
     @property
     def result(self) -> Value:
@@ -65,8 +70,7 @@ class Node:
     @property
     def tensors(self) -> list[Value]:
         """The results and the operands."""
-        values = (*self.results, *(self.operand(k) for k in range(len(self.info.operands))))
-        return [v for v in values if v is not None]
+        return [*self.results, *self.operands]
 
 
 def node(op: Op, infos: Infos, chain: Value | None = None) -> Node | None:

@@ -8,7 +8,7 @@ import tvm
 from tvm import ir, relax
 
 from ...analysis.lifting.tir.int64_extents import int64_extents
-from .mutation.mutate import with_attrs
+from ...analysis.support.rewrite_functions import with_attrs
 from .plain_branches import plain_branches
 
 

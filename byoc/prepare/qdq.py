@@ -23,6 +23,7 @@ from tvm import relax
 
 from ...analysis.composites.grouped import DEQUANTIZE as GROUPED
 from ...analysis.lifting.tir.node import NodeDict
+from ...analysis.support.rewrite_functions import with_attrs
 from ...analysis.support.warn import warn
 from ...layout.graph.relax_graph import Op
 from ..backend.backend import Backend
@@ -42,7 +43,7 @@ from .dequantize_uses import (
 )
 from .integers import DEQUANTIZE, Integers, Scales
 from .merge_dequantize import MergeDequantize
-from .mutation.mutate import mutated, named, with_attrs
+from .mutation.mutate import mutated, named
 
 
 @dataclass(frozen=True)

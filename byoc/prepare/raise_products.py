@@ -28,6 +28,7 @@ from ...analysis.proposal.legalise import is_call_tir
 from ...analysis.proposal.proposal import Constant
 from ...analysis.results.buffer_layout import BufferLayout
 from ...analysis.results.op_info import LayoutNormalised, OpInfo, Refusal
+from ...analysis.support.rewrite_functions import rewrite_functions
 from ...layout.graph.unused import without_unused
 from .mutation.mutate import named
 from .raise_ops import STRENGTH, call_sizes, same_type
@@ -42,10 +43,8 @@ def raise_products(mod: Any) -> Any:
     if not may_dequantize(mod) and not any(map(_has_threads, mod.functions.values())):
         return mod
     raiser = _Raiser(mod)
-    functions = [(g, f) for g, f in mod.functions_items() if isinstance(f, relax.Function)]
-    for gvar, func in functions:
-        raiser.builder_.update_func(gvar, raiser.visit_expr(func))
-    return without_unused(raiser.builder_.get(), mod) if raiser.count else mod
+    out = rewrite_functions(mod, raiser)
+    return without_unused(out, mod) if raiser.count else mod
 
 
 def dequantizes(mod: Any) -> bool:

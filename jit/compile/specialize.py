@@ -13,6 +13,7 @@ from ...analysis import Refusal, op_infos
 from ...analysis.support.copied import copied
 from ...analysis.support.exports import renamed_parameter
 from ...analysis.support.progress import stage
+from ...analysis.support.rewrite_functions import rewrite_functions
 from ...analysis.support.wording import did_you_mean
 from ...byoc.building.read_target import read_target
 from ...byoc.codegen.partition import attached
@@ -97,7 +98,7 @@ def specialize_shapes(
     for name, func in functions.items():
         module.update_func(module.get_global_var(name), func)
     if called:
-        module = _Writer(module, called).written()
+        module = rewrite_functions(module, _Writer(module, called))
     module = attached(module, site_codes(mod, called, outcomes, settings, target))
     return Specialized(module, tuple(outcomes.values()))
 
@@ -197,14 +198,7 @@ class _Writer(relax.PyExprMutator):  # type: ignore[misc]
 
     def __init__(self, mod: Any, called: list[CallSite]) -> None:
         super().__init__(mod)
-        self.mod = mod
         self.symbols = {s.call: symbol(k) for k, s in enumerate(called)}
-
-    def written(self) -> Any:
-        for gvar, func in self.mod.functions.items():
-            if isinstance(func, relax.Function):
-                self.builder_.update_func(gvar, self.visit_expr(func))
-        return self.builder_.get()
 
     def visit_call_(self, call: Any) -> Any:
         site_symbol = self.symbols.get(call)

@@ -1,4 +1,4 @@
-"""PrimFuncs that operators legalise to."""
+"""PrimFuncs: those that operators legalise to, and those of a module."""
 
 from __future__ import annotations
 
@@ -28,5 +28,10 @@ def prim_func(
     with builder.function("main", params):
         builder.emit_func_output(builder.emit(op(*tensors)))
     mod = legalise(builder.get())
-    (func,) = (f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc))
+    (func,) = prim_funcs(mod)
     return func
+
+
+def prim_funcs(mod: Any) -> list[Any]:
+    """The PrimFuncs of a module, in its order."""
+    return [f for _, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)]

@@ -21,7 +21,7 @@ def run(mod: tvm.IRModule, values: Sequence[Array]) -> list[Array]:
     """
     executable = unoptimised(mod)
     machine = relax.VirtualMachine(executable, tvm.cpu())
-    return _flat(machine["main"](*map(_given, values)))
+    return flat(machine["main"](*map(_given, values)))
 
 
 def _given(value: Any) -> Any:
@@ -30,7 +30,8 @@ def _given(value: Any) -> Any:
     return tvm.runtime.tensor(np.require(value, requirements="C")) if array else value
 
 
-def _flat(result: Any) -> list[Array]:
+def flat(result: Any) -> list[Array]:
+    """The arrays of a result, a tuple's fields in order."""
     if isinstance(result, tvm.runtime.Tensor):
         return [result.numpy()]
-    return [array for part in result for array in _flat(part)]
+    return [array for part in result for array in flat(part)]

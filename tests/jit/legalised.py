@@ -7,6 +7,8 @@ from typing import Any
 
 from tvm import relax, tirx
 
+from ..common.prim_funcs import prim_funcs
+
 Shape = Sequence[int | str]
 
 
@@ -47,5 +49,5 @@ def lowered(mod: Any) -> Any:
 def kernel(build: Callable[..., Any], shapes: Sequence[Shape], dtypes: Sequence[str] = ()) -> Any:
     """The one PrimFunc that an expression of operators is fused into."""
     mod = lowered(module(build, shapes, dtypes))
-    (found,) = [f for _, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)]
+    (found,) = prim_funcs(mod)
     return found

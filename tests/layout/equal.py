@@ -14,6 +14,7 @@ from opinfo.layout import Layout, Planned, plan_layout
 from opinfo.testing.unoptimised import TARGET as UNOPTIMISED
 from opinfo.testing.unoptimised import unoptimised
 
+from ..common.run import flat
 from .random_graphs import Array, Case
 
 TARGET = tvm.target.Target(UNOPTIMISED)
@@ -50,15 +51,7 @@ def execute(mod: Any, values: Sequence[Array]) -> list[Array]:
     built = unoptimised(mod, relax_pipeline=lowering())
     machine = relax.VirtualMachine(built, tvm.cpu())
     given = [tvm.runtime.tensor(np.require(v, requirements="C")) for v in values]
-    return list(_flat(machine["main"](*given)))
-
-
-def _flat(result: Any) -> Any:
-    if isinstance(result, tvm.runtime.Tensor):
-        yield result.numpy()
-    else:
-        for part in result:
-            yield from _flat(part)
+    return flat(machine["main"](*given))
 
 
 def planned(case: Case) -> Planned:

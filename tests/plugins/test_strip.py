@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
-from tvm import relax, tirx
+from tvm import relax
 
 from opinfo.testing.strip import strings, strip, strip_module
 from tests import models
 from tests.common.run import run
+
+from ..common.prim_funcs import prim_funcs
 
 MODELS = ("squeezenet", "ocr_rec", "gpt2_n")
 
@@ -19,20 +21,16 @@ def _legalised(name: str) -> tvm.IRModule:
     return relax.transform.LegalizeOps()(models.module(name))
 
 
-def _prims(mod: tvm.IRModule) -> list[tirx.PrimFunc]:
-    return [f for _, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)]
-
-
 @pytest.mark.parametrize("name", MODELS)
 def test_no_string_is_left_but_numbers(name: str) -> None:
-    for func in _prims(strip_module(_legalised(name))):
+    for func in prim_funcs(strip_module(_legalised(name))):
         told = {text for text in strings(func) if text[:1] not in "vb" or not text[1:].isdigit()}
         assert told <= {"", "global", "s_tir"}
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_body_is_structurally_equal(name: str) -> None:
-    for func in _prims(_legalised(name)):
+    for func in prim_funcs(_legalised(name)):
         plain = func.without_attr("tirx.noalias")
         if not any(text in ("axis", "schedule_rule") for text in strings(func)):
             assert tvm_ffi.structural_equal(strip(func), plain)

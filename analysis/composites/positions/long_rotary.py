@@ -12,7 +12,8 @@ from tvm import tirx
 from tvm.relax import op
 
 from ..defining.composite import composite
-from .rotary_parts import STYLES, Features, places_of, split_heads
+from .rotary_frequencies import powers
+from .rotary_parts import Features, check_turned, places_of, turned_heads
 
 LONG = "relax.nn.long_rotary_embedding"
 DTYPE = "float32"
@@ -53,19 +54,15 @@ def long_rotary_embedding(
         amplitude: A factor of cosines and sines.
         longest: The largest number of positions for which the second half of the factors is used.
     """
-    _check(data, positions, factors, base, rotary_dim, style, longest)
+    check_turned(LONG, data, positions, base, rotary_dim, style)
+    _check_factors(factors, rotary_dim, longest)
     rank = len(data.ty.shape)
     count, half = data.ty.shape[rank - 3], rotary_dim // 2
     places = op.astype(places_of(positions, count), DTYPE)
     if scale != 1:
         places = op.multiply(places, tirx.const(scale, DTYPE))
-    pair = op.arange(0, rotary_dim, 1, "int64")
-    if style == "gptj":
-        pair = op.floor_divide(pair, tirx.const(2, "int64"))
-    index = op.floor_mod(op.multiply(pair, tirx.const(2, "int64")), tirx.const(rotary_dim, "int64"))
-    exponent = op.divide(op.astype(index, DTYPE), tirx.const(float(rotary_dim), DTYPE))
-    power = op.power(tirx.const(float(base), DTYPE), exponent)
-    pair = op.floor_mod(pair, tirx.const(half, "int64"))
+    place, power = powers(base, rotary_dim, style == "gptj")
+    pair = op.floor_mod(place, tirx.const(half, "int64"))
 
     def turned(start: int) -> tuple[Any, Any]:
         """The cosines and sines with the factors from one on."""
@@ -84,26 +81,12 @@ def long_rotary_embedding(
         is_long = op.greater(size, tirx.const(longest, "int64"))
         cos, sin = (op.where(is_long, x, y) for x, y in zip((cos, sin), turned(half), strict=True))
 
-    def out(x: Any) -> Any:
-        return features.turned(x, cos, sin, DTYPE, str(data.ty.dtype))
-
-    if not heads:
-        return out(data)
-    query, key, value = split_heads(LONG, data, heads, rank - 2)
-    return out(query), out(key), value
+    return turned_heads(
+        LONG, data, heads, lambda x: features.turned(x, cos, sin, DTYPE, str(data.ty.dtype))
+    )
 
 
-def _check(
-    data: Any, positions: Any, factors: Any, base: float, rotary_dim: int, style: str,
-    longest: int | None,
-) -> None:  # fmt: skip
-    shape = data.ty.shape
-    if len(shape) < 3 or len(positions.ty.shape) > 1 or "int" not in str(positions.ty.dtype):
-        raise ValueError(f"{LONG}: data {data.ty} at positions {positions.ty}")
-    if rotary_dim < 2 or rotary_dim % 2 or rotary_dim > int(shape[len(shape) - 1]):
-        raise ValueError(f"{LONG}: rotary_dim {rotary_dim} of {data.ty}, expected an even number")
+def _check_factors(factors: Any, rotary_dim: int, longest: int | None) -> None:
     size = rotary_dim // 2 if longest is None else rotary_dim
     if str(factors.ty.dtype) != DTYPE or [int(d) for d in factors.ty.shape] != [size]:
         raise ValueError(f"{LONG}: factors {factors.ty}, expected float32 of ({size},)")
-    if style not in STYLES or base <= 0:
-        raise ValueError(f"{LONG}: style {style}, base {base}")

@@ -13,7 +13,7 @@ from tvm.relax import op
 
 from ..defining.composite import composite
 from .rotary_frequencies import SCALINGS, frequencies
-from .rotary_parts import STYLES, Features, places_of, split_heads
+from .rotary_parts import STYLES, Features, check_turned, places_of, turned_heads
 
 ROTARY = "relax.nn.rotary_embedding"
 TABLES = "relax.nn.apply_rotary_embedding"
@@ -74,10 +74,7 @@ def rotary_embedding(
             return out
         return op.where(op.greater(apply, tirx.const(0, str(apply.ty.dtype))), out, x)
 
-    if not heads:
-        return turned(data)
-    query, key, value = split_heads(ROTARY, data, heads, rank - 2)
-    return turned(query), turned(key), value
+    return turned_heads(ROTARY, data, heads, turned)
 
 
 @composite(TABLES)
@@ -111,12 +108,8 @@ def apply_rotary_embedding(
 def _check(
     data: Any, positions: Any, base: float, rotary_dim: int, style: str, scaling: str, dtype: str
 ) -> None:
-    shape = data.ty.shape
-    if len(shape) < 3 or len(positions.ty.shape) > 1 or "int" not in str(positions.ty.dtype):
-        raise ValueError(f"{ROTARY}: data {data.ty} at positions {positions.ty}")
-    if rotary_dim < 2 or rotary_dim % 2 or rotary_dim > int(shape[len(shape) - 1]):
-        raise ValueError(f"{ROTARY}: rotary_dim {rotary_dim} of {data.ty}, expected an even number")
-    if style not in STYLES or scaling not in SCALINGS or base <= 0:
-        raise ValueError(f"{ROTARY}: style {style}, scaling {scaling}, base {base}")
+    check_turned(ROTARY, data, positions, base, rotary_dim, style)
+    if scaling not in SCALINGS:
+        raise ValueError(f"{ROTARY}: scaling {scaling}, expected {' or '.join(SCALINGS)}")
     if dtype not in ("float32", str(data.ty.dtype)):
         raise ValueError(f"{ROTARY}: compute_dtype {dtype}, expected float32 or that of the data")

@@ -40,15 +40,22 @@ def frequencies(
             f"rotary_embedding: parameters {list(parameters)} of {scaling}, expected "
             f"({', '.join(SCALINGS[scaling])})"
         )
+    _, power = powers(base, size, neighbours)
+    if scaling == "none":
+        return op.divide(places, power)
+    return op.multiply(places, _SCALED[scaling](power, size, *numbers))
+
+
+def powers(base: float, size: int, neighbours: bool) -> tuple[Any, Any]:
+    """Return the place of each feature, halved for pairs of neighbours, and the power of the base
+    that divides its angle.
+    """
     place = op.arange(0, size, 1, "int64")
     if neighbours:
         place = op.floor_divide(place, _integer(2))
     index = op.floor_mod(op.multiply(place, _integer(2)), _integer(size))
     exponent = op.divide(op.astype(index, DTYPE), _number(size))
-    power = op.power(_number(base), exponent)
-    if scaling == "none":
-        return op.divide(places, power)
-    return op.multiply(places, _SCALED[scaling](power, size, *numbers))
+    return place, op.power(_number(base), exponent)
 
 
 def _number(value: float) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,29 @@ def split_heads(name: str, data: Any, heads: Sequence[int], axis: int) -> list[A
         parts.append(op.strided_slice(data, [axis], [start], [start + count]))
         start += count
     return parts
+
+
+def check_turned(
+    name: str, data: Any, positions: Any, base: float, rotary_dim: int, style: str
+) -> None:
+    """Raise ``ValueError`` unless these are operands and attributes of the operator ``name``."""
+    shape = data.ty.shape
+    if len(shape) < 3 or len(positions.ty.shape) > 1 or "int" not in str(positions.ty.dtype):
+        raise ValueError(f"{name}: data {data.ty} at positions {positions.ty}")
+    if rotary_dim < 2 or rotary_dim % 2 or rotary_dim > int(shape[len(shape) - 1]):
+        raise ValueError(f"{name}: rotary_dim {rotary_dim} of {data.ty}, expected an even number")
+    if style not in STYLES or base <= 0:
+        raise ValueError(f"{name}: style {style}, base {base}")
+
+
+def turned_heads(
+    name: str, data: Any, heads: Sequence[int], turned: Callable[[Any], Any]
+) -> tuple[Any, Any, Any] | Any:
+    """Return turned queries, turned keys and values; one result if ``heads`` is empty."""
+    if not heads:
+        return turned(data)
+    query, key, value = split_heads(name, data, heads, len(data.ty.shape) - 2)
+    return turned(query), turned(key), value
 
 
 @dataclass(frozen=True)

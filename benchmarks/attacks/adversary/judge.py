@@ -7,7 +7,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import tvm
@@ -114,70 +114,97 @@ def said(answer: Any) -> str:
 
 def judge(seeds: Iterable[int]) -> list[Row]:
     """Answer, compile all at once, run and compare."""
-    rows, same = list[Row](), list[tuple[Row, Row]]()
-    pending: dict[str, tuple[Program, Any, Row, Claim]] = {}
-    rewritten: dict[str, tuple[Program, Any, Row, NewForm]] = {}
-    funcs: dict[str, Any] = {}
-    mods: dict[str, Any] = {}
+    batch = _Batch()
     for seed in seeds:
+        batch.add(seed)
+    batch.run()
+    return batch.rows
+
+
+@dataclass
+class _Batch:
+    """Programs and answers that are compiled together.
+
+    Attributes:
+        rows: The results; those of the other attributes get their verdict from `run`.
+        same: Earlier results, and results that share their verdicts.
+        answered: By the name of an operator's function: the program, its PrimFunc and the answer.
+        rewritten: By the name of a rewritten PrimFunc: the program, its PrimFunc and the new one.
+        funcs: The PrimFuncs to compile.
+        mods: The modules of the answers.
+    """
+
+    rows: list[Row] = field(default_factory=list)
+    same: list[tuple[Row, Row]] = field(default_factory=list)
+    answered: dict[str, tuple[Program, Any, Row, Claim]] = field(default_factory=dict)
+    rewritten: dict[str, tuple[Program, Any, Row, NewForm]] = field(default_factory=dict)
+    funcs: dict[str, Any] = field(default_factory=dict)
+    mods: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, seed: int) -> None:
+        """Ask about the program of a seed, and judge what needs no compiler."""
         generated, func, answers = ask(seed)
         for row, form in rewrite(seed, generated, func):
-            rows.append(row)
+            self.rows.append(row)
             if form is not None:
                 key = f"{row.question}_{seed}"
-                rewritten[key] = generated, func, row, form
-                funcs |= {f"p{seed}": func, key: form.func}
+                self.rewritten[key] = generated, func, row, form
+                self.funcs |= {f"p{seed}": func, key: form.func}
         first: Row | None = None
         for row, answer in answers:
-            rows.append(row)
+            self.rows.append(row)
             if answer is None:
                 continue
             if first is not None and first.said == row.said:
-                same.append((first, row))  # a chain of the operator that was answered
+                self.same.append((first, row))  # a chain of the operator that was answered
                 continue
             first = row
-            key, claim = f"{row.question}_{seed}", oracle.claim(answer)
-            if generated.races:
-                admitted = claim.says("no two iterations")
-                row.verdict = "right" if admitted else "wrong"
-                row.note = (
-                    "" if admitted else "iterations race, but the certificate does not say so"
-                )
+            self._add_claim(generated, func, row, oracle.claim(answer))
+
+    def _add_claim(self, generated: Program, func: Any, row: Row, claim: Claim) -> None:
+        key = f"{row.question}_{row.seed}"
+        if generated.races:
+            admitted = claim.says("no two iterations")
+            row.verdict = "right" if admitted else "wrong"
+            row.note = "" if admitted else "iterations race, but the certificate does not say so"
+            return
+        if claim.readings:
+            fault = oracle.reading_wrong(generated, func, claim)
+            row.verdict, row.note = ("wrong", fault) if fault else ("right", "other layouts")
+            return
+        try:
+            self.mods[key] = oracle.module(func, claim)
+        except NotComposed as error:
+            row.verdict, row.note = "unrun", str(error)
+            return
+        except Exception as error:
+            row.verdict, row.note = "wrong", f"the answer cannot be called: {str(error)[-200:]}"
+            return
+        self.answered[key], self.funcs[f"p{row.seed}"] = (generated, func, row, claim), func
+
+    def run(self) -> None:
+        """Compile all, run and compare."""
+        runs, calls = oracle.compiled(self.funcs), oracle.operators(self.mods)
+        for key, (generated, func, row, claim) in self.answered.items():
+            run, call = runs.get(f"p{row.seed}"), calls.get(key)
+            if run is None or call is None:
+                what = "program" if run is None else "operator"
+                row.verdict, row.note = "unrun", f"the {what} does not compile"
                 continue
-            if claim.readings:
-                fault = oracle.reading_wrong(generated, func, claim)
-                row.verdict, row.note = ("wrong", fault) if fault else ("right", "other layouts")
+            named = oracle.sizes_of(self.mods[key])
+            fault = oracle.wrong(generated, func, run, call, claim, named)
+            row.verdict, row.note = ("wrong", fault) if fault else ("right", "")
+        for key, (generated, func, row, form) in self.rewritten.items():
+            run, new = runs.get(f"p{row.seed}"), runs.get(key)
+            if run is None or new is None:
+                row.verdict = "unrun" if run is None else "wrong"
+                what = "the program" if run is None else "only it"
+                row.note = f"{what} does not compile"
                 continue
-            try:
-                mods[key] = oracle.module(func, claim)
-            except NotComposed as error:
-                row.verdict, row.note = "unrun", str(error)
-                continue
-            except Exception as error:
-                row.verdict, row.note = "wrong", f"the answer cannot be called: {str(error)[-200:]}"
-                continue
-            pending[key], funcs[f"p{seed}"] = (generated, func, row, claim), func
-    runs, calls = oracle.compiled(funcs), oracle.operators(mods)
-    for key, (generated, func, row, claim) in pending.items():
-        run, call = runs.get(f"p{row.seed}"), calls.get(key)
-        if run is None or call is None:
-            row.verdict = "unrun"
-            row.note = "the program" if run is None else "the operator" + " does not compile"
-            continue
-        named = oracle.sizes_of(mods[key])
-        fault = oracle.wrong(generated, func, run, call, claim, named)
-        row.verdict, row.note = ("wrong", fault) if fault else ("right", "")
-    for key, (generated, func, row, form) in rewritten.items():
-        run, new = runs.get(f"p{row.seed}"), runs.get(key)
-        if run is None or new is None:
-            row.verdict = "unrun" if run is None else "wrong"
-            row.note = "the program does not compile" if run is None else "only it does not compile"
-            continue
-        fault = differs(generated, func, form, run, new, row.seed)
-        row.verdict, row.note = ("wrong", fault) if fault else ("right", "")
-    for earlier, row in same:
-        row.verdict, row.note = earlier.verdict, earlier.note
-    return rows
+            fault = differs(generated, func, form, run, new, row.seed)
+            row.verdict, row.note = ("wrong", fault) if fault else ("right", "")
+        for earlier, row in self.same:
+            row.verdict, row.note = earlier.verdict, earlier.note
 
 
 def rewrite(seed: int, generated: Program, func: Any) -> list[tuple[Row, NewForm | None]]:

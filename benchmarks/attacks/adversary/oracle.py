@@ -21,6 +21,7 @@ from tvm.tirx.buffer import is_buffer_var
 from opinfo.analysis import Chain, LayoutNormalised, OpInfo
 from opinfo.analysis.certify.assumptions import CANCELS, DIVIDES, FITS, SHIFTS
 from tests.common.compose import NotComposed, compose
+from tests.common.run import flat
 from tests.relaid.check import Wrong, check
 
 from .program import Program
@@ -219,7 +220,7 @@ def wrong(
         for values, sizes in draws(program, func, claimed):
             ours = _program(func, run, values, sizes)
             numbers = [tvm.runtime.ShapeTuple([sizes[n] for n in named])] if named else []
-            theirs = _flat(operator(*map(tvm.runtime.tensor, values), *numbers))[0]
+            theirs = flat(operator(*map(tvm.runtime.tensor, values), *numbers))[0]
             fault = _differ(ours, theirs, claimed)
             if fault and not _overflows(program, func):
                 return f"{fault} on {[v.tolist() for v in values]} {sizes or ''}"
@@ -232,12 +233,6 @@ def _program(func: Any, run: Any, values: Sequence[Array], sizes: Sizes) -> Arra
     tensors = iter([*map(tvm.runtime.tensor, values), out])
     run(*(next(tensors) if is_buffer_var(p) else sizes[p.name] for p in func.params))
     return np.asarray(out.numpy())
-
-
-def _flat(result: Any) -> list[Array]:
-    if isinstance(result, tvm.runtime.Tensor):
-        return [result.numpy()]
-    return [array for part in result for array in _flat(part)]
 
 
 def _overflows(program: Program, func: Any) -> bool:

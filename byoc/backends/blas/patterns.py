@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ....analysis.composites.products import TRANSPOSED_MATMUL
-from ....layout.graph.relax_graph import Value
 from ...patterns import unary_functions as unary
 from ...patterns.extents.symbolic_shapes import same_shape, spread
 from ...patterns.pattern import Node, Pattern, PatternStep, one
@@ -22,7 +21,7 @@ def floating(node: Node) -> Unmet | None:
     if dtype not in ("float32", "float64"):
         reason = f"the dtype is {dtype}, expected float32 or float64"
         return Unmet(reason, cast(dtype, "float32"))
-    for value in _operands(node):
+    for value in node.operands:
         if value.dtype != dtype:
             reason = f"an operand is {value.dtype}, expected {dtype} as in the result"
             return Unmet(reason, cast(value.dtype, dtype))
@@ -30,7 +29,7 @@ def floating(node: Node) -> Unmet | None:
 
 
 def matrices(node: Node) -> str | None:
-    ranks = [v.rank for v in _operands(node)]
+    ranks = [v.rank for v in node.operands]
     if any(not 2 <= r <= MOST for r in ranks):
         return f"the operands have rank {' and '.join(map(str, ranks))}, expected 2 to {MOST}"
     return None
@@ -38,7 +37,7 @@ def matrices(node: Node) -> str | None:
 
 def innermost(node: Node) -> str | None:
     """permute_dims: the last axis stays among the last two, since BLAS needs one stride of 1."""
-    (value,) = _operands(node)
+    (value,) = node.operands
     axes = order(node.info.attrs["axes"], value.rank)
     if not 2 <= value.rank <= MOST or value.rank - 1 not in axes[-2:]:
         return f"axes is {axes}, the last axis must stay among the last two"
@@ -64,11 +63,6 @@ def follows(node: Node) -> str | None:
     if name == "relax.nn.softplus" and not unary.is_softplus(node.info.attrs):
         return "beta is not 1, or the threshold is below 17"
     return None
-
-
-def _operands(node: Node) -> list[Value]:
-    operands = (node.operand(k) for k in range(len(node.info.operands)))
-    return [v for v in operands if v is not None]
 
 
 POST = PatternStep(frozenset((*UNARY, *BINARY)), (floating, follows), 0, LONGEST)

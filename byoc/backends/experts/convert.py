@@ -18,10 +18,11 @@ from ..weight_only.packed_kernels import (
     TYPES,
     code_of,
     has_limbs,
+    product_of,
     views_of,
 )
 from .expert_panels import dense_panels, grouped_panels
-from .gathered_product import GatheredProduct, place_of, read
+from .gathered_product import GatheredProduct, read
 
 #: The bits of a tensor in a table of shapes; negative for integers, less 256 for unsigned ones.
 TABLE = {**BITS, "int32": -32, "int64": -64, "uint8": -264, "uint16": -272, "uint32": -288}
@@ -72,13 +73,13 @@ def rounding(region: Region) -> str:
     out = [LIMBS] if of.group is not None and packed and has_limbs() else []
     if of.group is not None and of.group.result.dtype == "float16":
         out.append(EXACT)
-    calls = region.calls[place_of(region) :]
+    calls = region.calls[product_of(region) :]
     return "; ".join([*out, HALF] if any(c.result.dtype == "float16" for c in calls) else out)
 
 
 def _function(region: Region, constants: Constants) -> str:
     of, others = gathered(region), list[Tensor]()
-    epilogue = statements(region.calls[place_of(region) + 1 :], others)
+    epilogue = statements(region.calls[product_of(region) + 1 :], others)
     every, name = tensors(region), f"{region.symbol}_finish"
     view = views_of(region, constants)
     left, ids, *beside = [view(t) for t in (of.rows, of.ids, *others)]

@@ -14,14 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....analysis.composites.grouped import DEQUANTIZE
-from ....analysis.composites.products import TRANSPOSED_MATMUL
 from ....layout.graph.relax_graph import Op
 from ...backend.region import Call, Region, Tensor, region
 from ...patterns.extents.symbolic_shapes import offset
 from ...patterns.pattern import Node
+from ..weight_only.packed_kernels import product_of
 
 TAKE = "relax.take"
-PRODUCTS = ("relax.matmul", "relax.einsum", TRANSPOSED_MATMUL)
 CASTS = ("relax.astype",)
 MOVES = ("relax.permute_dims",)
 #: What a gather does with a number outside of the experts: reading there is an error of a kernel.
@@ -107,18 +106,13 @@ def read_node(node: Node) -> GatheredProduct | str:
 def read(of: Region) -> GatheredProduct | str:
     """The product in a region, or why it is none."""
     calls = of.calls
-    product = calls[place_of(of)]
+    product = calls[product_of(of)]
     for side in (1, 0):
         operand = product.operands[side] if len(product.operands) == 2 else None
         if isinstance(operand, Tensor) and operand.source == "call":
             matrices = _matrices(calls, operand)
             return matrices if isinstance(matrices, str) else _product(product, side, matrices)
     return "no operand is a gather of matrices"
-
-
-def place_of(of: Region) -> int:
-    """The number of the call that is the product."""
-    return next(k for k, c in enumerate(of.calls) if c.op in PRODUCTS)
 
 
 def _matrices(calls: Sequence[Call], tensor: Tensor) -> _Matrices | str:

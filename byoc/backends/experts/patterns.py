@@ -6,10 +6,11 @@ from ...backend.region import Call
 from ...patterns.pattern import Node, Pattern, PatternStep, one
 from ...patterns.suggest import Unmet
 from ..common.epilogue import BINARY, UNARY
+from ..weight_only.packed_kernels import PRODUCTS
 from ..weight_only.patterns import CASTS, FLOATS, LONGEST, SHORTEST, WORDS, floating, follows
 from ..weight_only.weight_panels import COLUMNS, STORED
 from .convert import KINDS
-from .gathered_product import PRODUCTS, GatheredProduct, read_node, sources
+from .gathered_product import GatheredProduct, read_node, sources
 
 IDS = ("int32", "int64")
 BIND = "bind them with relax.transform.BindParams"

@@ -36,7 +36,7 @@ NEAR = 1.25
 CLOSE = 2e-5
 #: Variables that limit the instruction sets of oneDNN.
 LIMITS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")
-#: The forms of `probe.cpp`.
+#: The forms of `probe_race.hpp`.
 FORMS = ("straight", "swapped", "rows", "layer", "unpacked", "turned", "padded", "packed", "moved",
          "winograd2", "winograd4", "separate", "streamed")  # fmt: skip
 #: A word of an implementation's name. What is read from a file becomes part of C++ code.

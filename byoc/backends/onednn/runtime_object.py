@@ -66,7 +66,8 @@ def object_key() -> str:
 
 
 def _text() -> str:
-    return SHARED + headers(__package__, *runtime(True), "cpp/functions.hpp", "cpp/probe.cpp")
+    program = (f"cpp/{name}" for name in ("probe_jobs.hpp", "probe_race.hpp", "probe.cpp"))
+    return SHARED + headers(__package__, *runtime(True), "cpp/functions.hpp", *program)
 
 
 def _words() -> list[str]:

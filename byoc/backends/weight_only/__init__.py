@@ -6,7 +6,8 @@ from ...backend.backend import Backend
 from ...backend.flops import elements
 from ...backend.region import Region, Tensor
 from ..common.installed import no_compiler
-from .convert import convert, product_of
+from .convert import convert
+from .packed_kernels import product_of
 from .patterns import PATTERNS
 
 WANTS: dict[str, tuple[str, ...]] = {"relax.matmul": ()}

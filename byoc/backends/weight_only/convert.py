@@ -18,9 +18,10 @@ from .packed_kernels import (
     TYPES,
     code_of,
     has_limbs,
+    product_of,
     views_of,
 )
-from .patterns import PRODUCTS, reduced_axis
+from .patterns import reduced_axis
 from .weight_panels import Panels, packed
 
 FUNCTION = """%(finish)s
@@ -56,11 +57,6 @@ def rounding(region: Region) -> str:
         out += [EXACT] if region.calls[0].result.dtype == "float16" else []
         out += [HALF]
     return "; ".join(out)
-
-
-def product_of(region: Region) -> int:
-    """The number of the call that is the product."""
-    return next(k for k, c in enumerate(region.calls) if c.op in PRODUCTS)
 
 
 def packed_weights(region: Region) -> Panels:

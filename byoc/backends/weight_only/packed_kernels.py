@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from importlib.resources import files
 
+from ....analysis.composites.products import TRANSPOSED_MATMUL
 from ...backend.backend import Code
 from ...backend.region import Region, Tensor
 from ...codegen.abi import ABI
 from ...codegen.host import flags
 from ..common.region_source import LARGE_PAGES, TEAM, THREADS, VIEWS, Constants
 
+PRODUCTS = ("relax.matmul", "relax.einsum", TRANSPOSED_MATMUL)
 HEADERS = ("packed_weights", "panels", "floats", "limbs", "product")
 TYPES = {"float32": "float", "float16": "uint16_t"}
 BITS = {"float32": 32, "float16": 16}
@@ -71,6 +73,11 @@ def views_of(region: Region, constants: Constants) -> Callable[[Tensor], str]:
         return f"t[{tensor.index}]"
 
     return view
+
+
+def product_of(region: Region) -> int:
+    """The number of the call that is the product."""
+    return next(k for k, c in enumerate(region.calls) if c.op in PRODUCTS)
 
 
 def kernel_headers() -> list[str]:

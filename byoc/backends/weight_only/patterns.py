@@ -16,6 +16,7 @@ from ...patterns.extents.symbolic_shapes import same_shape, spread
 from ...patterns.pattern import Node, Pattern, PatternStep
 from ...patterns.suggest import Unmet, cast
 from ..common.epilogue import BINARY, UNARY
+from .packed_kernels import PRODUCTS
 from .weight_panels import STORED
 
 #: The highest rank of a tensor.
@@ -24,7 +25,6 @@ MOST = 8
 LONGEST = 12
 #: The shortest groups whose scales are less than the values.
 SHORTEST = 16
-PRODUCTS = ("relax.matmul", "relax.einsum", TRANSPOSED_MATMUL)
 FLOATS = ("float16", "float32")
 WORDS = ("uint32", "uint8", "int8", "int32", "uint16")
 CASTS = ("relax.astype",)
@@ -127,11 +127,9 @@ def reduced_by(subscripts: str) -> int | None:
 
 def product(node: Node) -> str | Unmet | None:
     """A product of rows with a matrix, of float16 or float32."""
-    values = [node.operand(k) for k in range(len(node.info.operands))]
-    if len(values) != 2 or reduced(node) is None:
+    if len(node.operands) != 2 or reduced(node) is None:
         return "it is not a product of the last axis with an axis of a matrix"
-    for value in (node.result, *values):
-        assert value is not None
+    for value in (node.result, *node.operands):
         if (reason := floating(value)) is not None:
             return reason
     return None

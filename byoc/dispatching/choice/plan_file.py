@@ -1,4 +1,4 @@
-"""A dispatch plan as JSON: which ops of which function each backend has.
+"""A dispatch plan as JSON: the backend of each operator of each function.
 
     result = dispatch(mod, ["onednn"])
     result.plan.save("plan.json")
@@ -49,7 +49,7 @@ Laid = tuple[Layout | None, ...]
 
 @dataclass(frozen=True)
 class DispatchPlan:
-    """A record of which backend takes which operators, to save and replay.
+    """The operators that each backend takes, to save and replay.
 
     Attributes:
         module: The structural hash of the dispatched module, weights excluded.

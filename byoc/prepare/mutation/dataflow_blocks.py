@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm import relax
 
-from .mutate import with_attrs
+from ....analysis.support.rewrite_functions import with_attrs
 
 
 def with_dataflow_blocks(mod: Any, rewritten: Callable[[Any, Any], Any]) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 from tvm import relax
 from tvm.ir import Op as IrOp
 
+from ....analysis.support.rewrite_functions import with_attrs
 from ....layout.graph.side_effects import Effect, SideEffects
 
 
@@ -29,11 +30,6 @@ def mutated(mod: Any, writer: Any, *, constants: bool = False) -> Any:
         if effect < Effect.IMPURE and not (effect and effects.overwrites(func)):
             writer.builder_.update_func(gvar, writer.visit_expr(func))
     return with_attrs(writer.builder_.get(), mod)
-
-
-def with_attrs(mod: Any, of: Any) -> Any:
-    """The module with the attributes of ``of``."""
-    return mod.with_attrs(of.attrs) if of.attrs else mod
 
 
 def named(expr: Any, name: str) -> bool:

@@ -79,14 +79,14 @@ def dispatch(
 
 @dataclass(frozen=True)
 class BackendChoice:
-    """The backends to choose from, and by what.
+    """The backends to choose from, and what decides between them.
 
     Attributes:
         backends: Names or backends.
         priority: Their classes.
         costs: The calibration that costs come from; None on a GPU that is not calibrated.
-        whole: Backends of which there is a build alone, with the operators that it leaves to TVM;
-            a choice that comes down to one of them is not built.
+        whole: Backends that a build exists for alone, with the operators that it leaves to TVM. A
+            choice that amounts to one of these builds is not built.
     """
 
     backends: Sequence[str | Backend]
@@ -96,7 +96,7 @@ class BackendChoice:
 
     @property
     def calibration(self) -> Calibration | None:
-        """The samples to cost matches by; None on a GPU, whose rates backends cost by."""
+        """The samples that give the cost of matches; None on a GPU, where rates give it."""
         if self.costs is None or is_of_gpu(self.costs.calibration):
             return None
         return self.costs.calibration

@@ -42,7 +42,7 @@ class Compiled:
         target: TVM's target; the model runs only there.
         result: The library, and the decisions behind it.
         signatures: The parameters of the model's functions, by name.
-        costs: The calibration that decided between backends; None if nothing was chosen by it.
+        costs: The calibration that decided between backends; None if costs did not decide.
         kept: Which of several builds was kept, and the times of all.
     """
 
@@ -71,7 +71,7 @@ class Compiled:
     def run(self, *inputs: Any, function: str = "main") -> Any:
         """Call a function of the model; symbolic functions run their generic or AOT kernels.
 
-        Calls of several threads run one after another, as a virtual machine runs one at a time.
+        Calls from several threads run one after another: a virtual machine runs one call at a time.
 
         Args:
             inputs: numpy arrays or other DLPack tensors, one for each parameter, with its shape and
@@ -101,9 +101,10 @@ class Compiled:
             return _plain(self._machine[function](*values))
 
     def warm(self, *sizes: Mapping[str, int], function: str = "main") -> None:
-        """Call a function with zeros at sizes that will come, so that no later call of them waits.
+        """Call a function with zeros at expected sizes, so that later calls of these do not wait.
 
-        On a GPU, the first call of a shape makes the plans of kernels, the second one a CUDA graph.
+        On a GPU, the first call of a shape plans its kernels and the second one records a CUDA
+        graph.
 
         Args:
             sizes: Mappings from the symbolic dimensions to sizes, ``{"n": 8, "m": 128}``.
@@ -123,9 +124,9 @@ class Compiled:
                 self.run(*zeros, function=function)
 
     def _capture(self, function: str, zeros: Sequence[Array]) -> None:
-        """Call a function twice, with symbolic inputs and with results at other addresses.
+        """Call a function twice, with symbolic inputs and results at other addresses each time.
 
-        The graph of the second call then copies what is at other addresses again, so it is for any.
+        The graph that the second call records then copies these tensors, so it fits any address.
         """
         params = self.signatures[function].params
         first = [_on(self._device, x) for x in zeros]
@@ -135,7 +136,7 @@ class Compiled:
             held = self._machine[function](*first)
             self._machine[function](*second)
             self._device.sync()
-            del held  # it had its memory until here
+            del held  # until here, so that the second call's results are elsewhere
 
     def export(self, path: str | Path) -> None:
         """Write the library; it loads in any process that has the TVM runtime.
@@ -155,8 +156,8 @@ class Compiled:
         dispatched = self.dispatched
         if dispatched is not None:
             dropped = [str(f) for f in dispatched.failed if f.stage == "available"]
-            told = [str(self.costs or ""), self.kept, dispatched.failures()]
-            lines += [dispatched.summary(), *dropped, *filter(None, told)]
+            notes = [str(self.costs or ""), self.kept, dispatched.failures()]
+            lines += [dispatched.summary(), *dropped, *filter(None, notes)]
         elif self.kept:
             lines.append(self.kept)
         return "\n".join([*lines, *map(_served, self.functions)])

@@ -1,11 +1,11 @@
 """Run builds of a model in turns, and choose the fastest of those whose outputs agree.
 
-Builds with symbolic sizes are called at several. The fastest one has the least geometric mean, and
-is nowhere slower than the first one by more than some per cent.
+Builds with symbolic sizes are called at several sizes. The fastest one has the least geometric
+mean, and at no size is it slower than the first one by more than some per cent.
 
-A build whose outputs no other build has is not kept, as a library may be wrong. Where values are
-rounded to steps, builds may differ by some steps: see `verification.STEPS`. A build of the file
-that the model was loaded from needs a build of the model itself that has its outputs.
+If no other build has the outputs of a build, a library may be wrong, and the build is not kept.
+Where values are rounded to steps, builds may differ by some steps: see `verification.STEPS`. A
+build of the file that the model was loaded from must agree with a build of the model itself.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ def run_or_rebuild(
 ) -> tuple[dict[str, Compiled], dict[str, TrialRun]]:  # fmt: skip
     """Run builds in turns; those that do not load are replaced.
 
-    If they do not fit into memory together, or the process fails, each runs in its own process.
+    If builds do not fit into memory together, or the process fails, each runs in its own process.
 
     Args:
         builds: The builds by name.
         again: Makes a build again, without the regions that do not load, from its name and the
             error of loading it; None if it cannot.
-        model: The module of all.
+        model: The module that all were built from.
         process: Where to run them.
 
     Raises:
@@ -88,7 +88,7 @@ def run_or_rebuild(
 
 
 def _fit(builds: Mapping[str, Compiled], process: TrialProcess | None) -> bool:
-    """Return whether builds fit into memory together, if need be without what is loaded now."""
+    """Return whether builds fit into memory, if need be after the process has ended."""
     libraries = [build.library for build in builds.values()]
     if process is not None and not fit(libraries):
         process.close()
@@ -96,7 +96,7 @@ def _fit(builds: Mapping[str, Compiled], process: TrialProcess | None) -> bool:
 
 
 def _apart(builds: Mapping[str, Compiled], model: Any) -> dict[str, TrialRun]:
-    """Run each build in a process of its own, which costs nothing else if it fails."""
+    """Run each build in a process of its own, so that a failure affects only this build."""
     runs: dict[str, TrialRun] = {}
     for name, build in builds.items():
         try:
@@ -111,19 +111,19 @@ def fastest(
     process: TrialProcess | None = None, again: Callable[[str, str], Compiled | None] | None = None,
     files: Collection[str] = (),
 ) -> Compiled:  # fmt: skip
-    """Return the fastest build whose outputs another one has too; `Compiled.kept` names it.
+    """Return the fastest build whose outputs another build has too; `Compiled.kept` names it.
 
-    Builds with the same plan run once. If the process fails, the first one is returned that is not
-    of the model's file.
+    Builds with the same plan run once. If the process fails, the result is the first build that is
+    not of the model's file.
 
     Args:
         builds: Builds of the model by the words that describe their choice.
-        model: The module of all.
-        others: Runs of other builds, which say whether outputs are right. If all builds are among
-            them, nothing runs again: they ran in turns.
+        model: The module that all were built from.
+        others: Runs of other builds, to compare outputs with. If all builds are among them,
+            nothing runs again: they ran in turns.
         process: Where to run them; by default in a new process.
         again: See `run_or_rebuild`; by default builds that do not load have no times.
-        files: Those of `builds` that are of the model's file. They are not all.
+        files: Those of `builds` that are of the model's file; at least one is not.
     """
     different = _different(builds)
     first = next(name for name in different if name not in files)
@@ -151,15 +151,15 @@ def fastest(
         return replace(different[first], kept=f"kept the choice {first}: all builds fail")
     best = _best(trusted, runs)
     alone = [name for name in files if name in runs and runs[name].times and name not in trusted]
-    told = [f"{spelled(runs[name])} {name}{', whose outputs differ' if name in alone else ''}"
-            for name in different if name != best]  # fmt: skip
+    times = [f"{spelled(runs[name])} {name}{', whose outputs differ' if name in alone else ''}"
+             for name in different if name != best]  # fmt: skip
     at = _calls(model) if runs[best].further else ""
-    kept = f"kept the choice {best}: {spelled(runs[best])}{at}; {', '.join(told)}"
+    kept = f"kept the choice {best}: {spelled(runs[best])}{at}; {', '.join(times)}"
     return replace(different[best], kept=kept)
 
 
 def _best(names: Sequence[str], runs: Mapping[str, TrialRun]) -> str:
-    """Return the fastest build that is nowhere slower than the first one."""
+    """Return the fastest build that is not slower than the first one at any size."""
     first, *rest = names
     best = first
     for name in rest:
@@ -170,7 +170,7 @@ def _best(names: Sequence[str], runs: Mapping[str, TrialRun]) -> str:
 
 
 def _calls(model: Any) -> str:
-    """Format the calls whose times are listed, and which dimensions their sizes are."""
+    """Format the calls whose times are listed, and the dimensions that have these sizes."""
     subject = model if isinstance(model, Subject) else Subject(model)
     calls, places = sized_calls(subject), first_places(subject.mod)
     names = dict.fromkeys(name for call in calls for name in call.sizes if name in places)
@@ -193,8 +193,8 @@ def agreeing(
         runs: Runs of builds.
         known: These runs and others.
         builds: The builds that ran, which say how results are rounded.
-        files: Builds of the model's file, which do not confirm one another: both may
-            depart from the module in the same way.
+        files: Builds of the model's file. They do not confirm one another: both may depart from
+            the module in the same way.
     """
     tolerance = max((tolerance_of(build.dispatched) for build in builds.values()), default=0.0)
     known = counted({**known, **runs})
@@ -213,7 +213,7 @@ def _trusted(
 ) -> list[str]:  # fmt: skip
     """Return the builds that ran and whose outputs another one has.
 
-    If no two agree, all that ran are returned which are not of the model's file.
+    If no two agree, the result is all builds that ran, except those of the model's file.
     """
     ran = [name for name, run in runs.items() if run.times]
     agree = agreeing(runs, known, builds, files)

@@ -1,15 +1,16 @@
 """Build a model several times, run all builds on this machine, and keep the fastest one.
 
-Expected costs compare operators; whether a library runs a whole graph faster than the sum of its
-parts, only the graph itself says. So each backend that takes whole subgraphs is built alone and
-timed. That corrects its expected costs for this model, by which the mixed choice is then made.
+Expected costs compare single operators. They cannot tell whether a library runs a whole graph
+faster than the sum of its operators. So a build is made for each backend that takes whole subgraphs
+alone, and timed. The times correct the backend's expected costs for this model, and the mixed
+choice uses the corrected costs.
 
-If the module was loaded from an ONNX file, runtimes also get the file itself: an author may have
-written what they know a faster kernel for, and the import is another form of it.
+If the module was loaded from an ONNX file, runtimes also get the file itself: they may have faster
+kernels for the operators that its author wrote than for those of the imported module.
 
-A module with symbolic sizes is called at several, such as those of a step and of a prompt of a
-language model; see `verify.trial_sizes`. Expected costs are of other sizes, so times do not correct
-them.
+A module with symbolic sizes is called at several sizes, such as those of a step and of a prompt of
+a language model; see `verify.trial_sizes`. Expected costs are for other sizes, so times do not
+correct them.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ FILE = "of {} with the model's file"
 def rivals(target: Any, signatures: Mapping[str, Signature]) -> list[str]:
     """Return the backends to build alone: the installed ones that take whole subgraphs.
 
-    There are none if the model has several functions, no parameters, or those that cannot be drawn,
-    or if it has symbolic sizes and is for a GPU.
+    The list is empty if the model has several functions, no parameters or parameters that cannot
+    have random values, or if it has symbolic sizes and is for a GPU.
     """
     params = signatures["main"].params if list(signatures) == ["main"] else ()
     if not params or not callable_at_trial_sizes(signatures):
@@ -82,15 +83,15 @@ def race(
         measure: How to measure, if the choice is to be measured.
         names: Backends to build alone.
         model: The module.
-        files: Builds of the file that the module was loaded from; None if there is none. One is
-            kept only if a build of the module has its outputs.
+        files: Builds of the file that the module was loaded from, or None. One of them is kept
+            only if a build of the module has the same outputs.
         static: Whether all sizes are known.
     """
     if measure is None and not names:
         return build(choice, None, True, False)
     with TrialProcess() as process:
         raced = _Race(build, model, process, files, static)
-        return raced.told(raced.winner(choice, measure, names))
+        return raced.with_refusals(raced.winner(choice, measure, names))
 
 
 class _Race:
@@ -102,10 +103,11 @@ class _Race:
     ) -> None:  # fmt: skip
         self.build, self.model, self.process, self.files = build, model, process, files
         self.static = static
-        #: The runtimes of builds of the file, by the builds' names, and why others have none.
+        #: The runtime of each build of the file, by the build's name.
         self.readers: dict[str, str] = {}
-        #: The runtimes of builds of single runtimes, by the builds' names.
+        #: The runtime of each build of the module for one runtime alone, by the build's name.
         self.runtimes: dict[str, str] = {}
+        #: Why a runtime has no build of the file.
         self.refused: dict[str, str] = {}
         self.made: dict[str, tuple[BackendChoice, Measure | None, bool, bool]] = {}
         self.builds: dict[str, Compiled] = {}
@@ -196,8 +198,8 @@ class _Race:
                 self.refused[name] = one_line(error)
         self.files.release()
 
-    def told(self, compiled: Compiled) -> Compiled:
-        """Say which runtimes did not get the file."""
+    def with_refusals(self, compiled: Compiled) -> Compiled:
+        """Add to `Compiled.kept` which runtimes did not get the file, and why."""
         by_reason: dict[str, list[str]] = {}
         for name, reason in self.refused.items():
             by_reason.setdefault(reason, []).append(name)
@@ -237,7 +239,9 @@ def _until_agreed(
     names: Sequence[str], runs: Mapping[str, TrialRun], builds: Mapping[str, Compiled],
     files: Collection[str] = (),
 ) -> list[str]:  # fmt: skip
-    """Return builds up to the first whose outputs another one has: a lone one may not be kept.
+    """Return builds up to the first one whose outputs another build has too.
+
+    A build whose outputs no other build has may not be kept.
 
     Args:
         names: Builds of single runtimes, the fastest first.
@@ -251,12 +255,12 @@ def _until_agreed(
 
 
 def _without(compiled: Compiled, expected: float, words: str) -> Compiled:
-    """Say which choice was not built, as it would take too long."""
+    """Add to `Compiled.kept` a choice that was not built, as it would take too long."""
     return _with(compiled, f"{words}, which takes about {expected:.0f} s")
 
 
 def _with(compiled: Compiled, reason: str) -> Compiled:
-    """Say which choice was not built, and why."""
+    """Add to `Compiled.kept` a choice that was not built, and why."""
     kept = "; ".join(filter(None, (compiled.kept, f"not built: {reason}")))
     return replace(compiled, kept=kept)
 
@@ -273,7 +277,7 @@ def _taken_by_one(compiled: Compiled, names: Sequence[str]) -> bool:
 def _corrected(
     choice: BackendChoice, builds: Mapping[str, Compiled], runs: Mapping[str, TrialRun]
 ) -> BackendChoice:
-    """Return a choice with costs of backends as their own builds were timed."""
+    """Return a choice whose costs are scaled to the times of the builds for single backends."""
     factors = {}
     for name, compiled in builds.items():
         milliseconds, dispatched = least(runs, ALONE.format(name)), compiled.dispatched

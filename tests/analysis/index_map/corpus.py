@@ -306,10 +306,12 @@ def large() -> Iterator[Case]:
     yield _fixed("large-shuffle", lambda c, w: (c % 512 * 8 + c // 512, w), (4096, 4096), B)
 
 
-def symbolic() -> Iterator[Case]:
-    def case(name: str, build: Callable[..., Built], truth: str, *sizes: str) -> Case:
-        return Case(f"symbolic-{name}", build, truth, sizes)
+def _symbolic(name: str, build: Callable[..., Built], truth: str, *sizes: str) -> Case:
+    return Case(f"symbolic-{name}", build, truth, sizes)
 
+
+def symbolic() -> Iterator[Case]:
+    case = _symbolic
     one, two = ("n",), ("n", "m")
     yield case("identity", lambda n: (lambda i: (i,), (n,)), B, *one)
     yield case("transpose", lambda n, m: (lambda i, j: (j, i), (n, m)), B, *two)
@@ -344,6 +346,10 @@ def symbolic() -> Iterator[Case]:
         yield case(
             f"skew-{k}", lambda n, m, k=k: (lambda i, j: (i, (j + i * k) % m), (n, m)), B, *two
         )
+
+
+def symbolic_packing() -> Iterator[Case]:
+    case, one, two = _symbolic, ("n",), ("n", "m")
     for b in (2, 4, 8, 16):
         yield case(f"pack-{b}", lambda n, b=b: (lambda i: (i // b, i % b), (n * b,)), B, *one)
         yield case(f"pack-ragged-{b}", lambda n, b=b: (lambda i: (i // b, i % b), (n,)), J, *one)
@@ -394,6 +400,7 @@ FAMILIES = (
     linear,
     large,
     symbolic,
+    symbolic_packing,
 )
 
 

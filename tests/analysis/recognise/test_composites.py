@@ -14,6 +14,8 @@ from opinfo.analysis.composites import composite
 from opinfo.analysis.support.constructors import constructor_of
 from opinfo.testing.unoptimised import unoptimised
 
+from ...common.prim_funcs import prim_funcs
+
 NAME = "relax.nn.test_composite"
 
 
@@ -48,10 +50,6 @@ def run(mod: Any, *arrays: np.ndarray) -> Any:
     return out.numpy() if hasattr(out, "numpy") else [t.numpy() for t in out]
 
 
-def kernels(mod: Any) -> list[Any]:
-    return [f for _, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)]
-
-
 def blocks(func: Any) -> int:
     return str(func).count("T.sblock(") - 1  # without the root, which is a comment
 
@@ -59,7 +57,7 @@ def blocks(func: Any) -> int:
 def test_it_runs_with_symbolic_sizes_in_one_block(scaled: Any) -> None:
     n = tirx.Var("n", "int64")
     mod = module(scaled, ((n, 3), "float32"), ((3,), "float32"), scale=2.0)
-    (kernel,) = kernels(relax.transform.LegalizeOps()(mod))
+    (kernel,) = prim_funcs(relax.transform.LegalizeOps()(mod))
     assert blocks(kernel) == 1
     x, b = np.random.default_rng(0).random((5, 3), "float32"), np.arange(3, dtype="float32")
     np.testing.assert_allclose(run(mod, x, b), np.tanh(2 * x) + b, rtol=1e-6)
@@ -102,7 +100,7 @@ def test_several_results_and_reductions() -> None:
         return relax.op.divide(data, largest), largest
 
     mod = module(pair, ((4, 3), "float32"))
-    (kernel,) = kernels(relax.transform.LegalizeOps()(mod))
+    (kernel,) = prim_funcs(relax.transform.LegalizeOps()(mod))
     assert blocks(kernel) == 2
     x = np.random.default_rng(0).random((4, 3), "float32") - 0.5
     relative, largest = run(mod, x)
@@ -120,7 +118,7 @@ def test_the_size_stays_linear() -> None:
         return data
 
     mod = module(diamonds, ((2,), "float32"))
-    (kernel,) = kernels(relax.transform.LegalizeOps()(mod))
+    (kernel,) = prim_funcs(relax.transform.LegalizeOps()(mod))
     assert blocks(kernel) == 24
     assert run(mod, np.ones(2, "float32")).tolist() == [2.0**24] * 2
 
@@ -137,7 +135,7 @@ def test_ranges_and_moves_are_inlined() -> None:
         return relax.op.add(turned, relax.op.add(data, data))
 
     mod = module(ramp, ((2, 4), "float32"))
-    (kernel,) = kernels(relax.transform.LegalizeOps()(mod))
+    (kernel,) = prim_funcs(relax.transform.LegalizeOps()(mod))
     assert blocks(kernel) == 1
     expected = [[0, 2, 0, 2]] * 2
     assert run(mod, np.zeros((2, 4), "float32")).tolist() == expected
@@ -157,7 +155,7 @@ def test_what_has_no_te_compute_is_refused() -> None:
 
 def test_a_proposal_is_certified_by_the_definition(scaled: Any) -> None:
     make = module(scaled, ((2, 3), "float32"), ((3,), "float32"), scale=0.5)
-    (kernel,) = kernels(relax.transform.LegalizeOps()(make))
+    (kernel,) = prim_funcs(relax.transform.LegalizeOps()(make))
     with recogniser_scope():
 
         @recogniser("test_composite", precedence=1, ops=(NAME,))
@@ -171,7 +169,7 @@ def test_a_proposal_is_certified_by_the_definition(scaled: Any) -> None:
 
 def test_a_new_definition_is_what_certifies(scaled: Any) -> None:
     make = module(scaled, ((2, 3), "float32"), scale=0.5)
-    (kernel,) = kernels(relax.transform.LegalizeOps()(make))
+    (kernel,) = prim_funcs(relax.transform.LegalizeOps()(make))
     with recogniser_scope():
 
         @recogniser("test_composite", precedence=1, ops=(NAME,))

@@ -12,6 +12,8 @@ from opinfo.analysis.proposal.legalise import legalise_module
 from opinfo.analysis.support.constructors import own_operators
 from tests.common import registry
 
+from ...common.prim_funcs import prim_funcs
+
 
 def test_the_list_has_all_sources() -> None:
     """Registered in Python, registered in C++, lowered by DispatchSortScan."""
@@ -52,7 +54,7 @@ SORTS = {
 @pytest.mark.parametrize("op", SORTS)
 def test_what_sorts_names_the_function_that_it_calls(op: str) -> None:
     build, extern = SORTS[op]
-    (info,) = (op_info(f) for f in _prim_funcs(_lowered(build, MATRIX)))
+    (info,) = (op_info(f) for f in prim_funcs(_lowered(build, MATRIX)))
     assert isinstance(info, OpInfo) and info.name == f"relax.{op}"
     assert info.certificate.kind == "extern"
     assert any(extern in assumption for assumption in info.certificate.assumptions)
@@ -67,10 +69,6 @@ def _lowered(call: Any, *types: Any) -> Any:
     return legalise_module(builder.get())
 
 
-def _prim_funcs(mod: Any) -> list[Any]:
-    return [f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc)]
-
-
 def test_external_calls_and_what_vanishes() -> None:
     for call in (
         lambda x: relax.op.ccl.allreduce(x, "sum"),
@@ -78,24 +76,24 @@ def test_external_calls_and_what_vanishes() -> None:
         lambda x: relax.op.grad.start_checkpoint(x),
         lambda x: relax.op.grad.end_checkpoint(x),
     ):
-        assert not _prim_funcs(_lowered(call, MATRIX))
+        assert not prim_funcs(_lowered(call, MATRIX))
 
 
 def test_several_prim_funcs() -> None:
     """The parts of size are recognised; a slice by data has a shape of its own to compute."""
     n = tirx.Var("n", "int64")
     parts = [
-        op_info(f) for f in _prim_funcs(_lowered(relax.op.size, relax.TensorType((3, n), "int8")))
+        op_info(f) for f in prim_funcs(_lowered(relax.op.size, relax.TensorType((3, n), "int8")))
     ]
     names = {part.name for part in parts if isinstance(part, OpInfo)}
     assert names == {"relax.shape_to_tensor", "relax.prod"} and len(parts) == 2
     at = relax.TensorType((2,), "int64")
-    assert len(_prim_funcs(_lowered(relax.op.dynamic_strided_slice, MATRIX, at, at, at))) == 2
+    assert len(prim_funcs(_lowered(relax.op.dynamic_strided_slice, MATRIX, at, at, at))) == 2
 
 
 def test_what_is_broken_or_not_lifted() -> None:
     with pytest.raises(AttributeError):
         _lowered(lambda x: relax.op.nn.pixel_shuffle(x, 2), relax.TensorType((1, 4, 2, 2), "int8"))
     boxes = relax.TensorType((1, 5, 6), "float32")
-    (func,) = _prim_funcs(_lowered(relax.op.vision.get_valid_counts, boxes))
+    (func,) = prim_funcs(_lowered(relax.op.vision.get_valid_counts, boxes))
     assert isinstance(op_info(func), Refusal)

@@ -15,6 +15,7 @@ from opinfo.analysis.results.op_info import LayoutNormalised, OpInfo
 from opinfo.analysis.support.copied import copied
 from opinfo.layout import plan_layout
 
+from ...common.prim_funcs import prim_funcs
 from ...layout import nets
 from ...layout.nets import const
 
@@ -36,7 +37,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[int, ...], dict[str, Any], bool
 def test_it_is_expressed(name: str) -> None:
     build, shape, wants, packed, layout = CASES[name]
     planned = plan_layout(nets.net(build, shape), wants).module
-    funcs = [f for _, f in planned.functions_items() if isinstance(f, tvm.tirx.PrimFunc)]
+    funcs = prim_funcs(planned)
     infos = [i for i in (analyser()(f).info for f in funcs) if isinstance(i, OpInfo)]
     (found,) = (i for i in infos if "conv" in i.name)
     assert (found.packed, found.attrs["data_layout"]) == (packed, layout)

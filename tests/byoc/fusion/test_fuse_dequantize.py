@@ -16,6 +16,8 @@ from opinfo.testing.strip import strip_module
 from opinfo.testing.unoptimised import unoptimised
 from opinfo.transform import FuseDequantize
 
+from ...common.prim_funcs import prim_funcs
+
 OP = relax.op
 Build = Callable[..., Any]
 
@@ -41,10 +43,6 @@ def _module(build: Build, axis: int, x: tuple[tuple[Any, ...], str], fused: bool
         mod = relax.transform.AnnotateTIROpPattern()(mod)
         mod = relax.transform.FuseTIR()(relax.transform.FuseOps()(mod))
     return strip_module(mod)
-
-
-def _kernels(mod: Any) -> list[Any]:
-    return [f for _, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)]
 
 
 def _run(mod: Any, x: np.ndarray, axis: int) -> np.ndarray:
@@ -98,8 +96,8 @@ def test_the_only_use_is_fused(
     before = _module(build, axis, (shape, kind))
     after = FuseDequantize()(before)
     relax.analysis.well_formed(after)
-    assert len(_kernels(before)) >= 2 and len(_kernels(after)) == 1
-    chain = op_infos(_kernels(after)[0])
+    assert len(prim_funcs(before)) >= 2 and len(prim_funcs(after)) == 1
+    chain = op_infos(prim_funcs(after)[0])
     assert isinstance(chain, Chain), chain
     assert steps is None or chain.names == steps
     rng = np.random.default_rng(1)
@@ -109,7 +107,7 @@ def test_the_only_use_is_fused(
 
 def test_only_the_rows_that_are_read_are_dequantized() -> None:
     after = FuseDequantize()(_module(_rows, 1, ((5,), "int32")))
-    assert "alloc_buffer" not in str(_kernels(after)[0])
+    assert "alloc_buffer" not in str(prim_funcs(after)[0])
 
 
 @pytest.mark.parametrize("fused", [False, True])
@@ -117,7 +115,7 @@ def test_elementwise_steps_stay_with_the_product(fused: bool) -> None:
     x = ((5, 64), "float32")
     before = _module(_product_silu, 0, x, fused)
     after = FuseDequantize()(before)
-    assert (len(_kernels(before)), len(_kernels(after))) == ((2, 1) if fused else (3, 2))
+    assert (len(prim_funcs(before)), len(prim_funcs(after))) == ((2, 1) if fused else (3, 2))
     data = np.random.default_rng(1).random((5, 64), "float32")
     np.testing.assert_allclose(_run(after, data, 0), _run(before, data, 0), rtol=1e-5)
 

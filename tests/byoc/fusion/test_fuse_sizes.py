@@ -12,6 +12,8 @@ from tvm import relax, tirx
 from opinfo.byoc.prepare.fuse import fuse
 from opinfo.testing.unoptimised import unoptimised
 
+from ...common.prim_funcs import prim_funcs
+
 op = relax.op
 
 
@@ -37,8 +39,7 @@ def test_positions_behind_a_cache(shape_first: bool) -> None:
     before = mod.script()
     fused = fuse(mod)
     assert mod.script() == before
-    prim_funcs = [f for _, f in fused.functions_items() if isinstance(f, tirx.PrimFunc)]
-    assert len(prim_funcs) == 1
+    assert len(prim_funcs(fused)) == 1
     machine = relax.VirtualMachine(unoptimised(fused), tvm.cpu())
     arguments: list[Any] = [np.zeros(3, "float32"), np.zeros((7, 2), "float32")]
     got = machine["main"](*map(tvm.runtime.tensor, arguments)).numpy()

@@ -16,6 +16,7 @@ from opinfo.analysis.composites import transposed_matmul
 from opinfo.testing.strip import strip_module
 from opinfo.transform import FuseTransposeMatmul
 
+from ...common.prim_funcs import prim_funcs
 from ...common.run import run
 
 OP = relax.op
@@ -39,12 +40,8 @@ def lowered(build: Build, *shapes: tuple[Any, ...], fused: bool = False) -> Any:
     return strip_module(mod)
 
 
-def kernels(mod: Any) -> list[Any]:
-    return [f for _, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)]
-
-
 def names(mod: Any) -> list[tuple[str, ...]]:
-    chains = [op_infos(f) for f in kernels(mod)]
+    chains = [op_infos(f) for f in prim_funcs(mod)]
     assert all(isinstance(c, Chain) for c in chains)
     return sorted(c.names for c in chains if isinstance(c, Chain))
 
@@ -89,7 +86,7 @@ def test_a_transpose_becomes_an_attribute_of_the_product(
     before = lowered(build, *shapes)
     after = FuseTransposeMatmul()(before)
     relax.analysis.well_formed(after)
-    (kernel,) = kernels(after)
+    (kernel,) = prim_funcs(after)
     chain = op_infos(kernel)
     assert isinstance(chain, Chain) and chain.names == (NT,)
     assert tuple(chain.steps[0].attrs["transposed"]) == transposed
@@ -147,7 +144,7 @@ def _squared(e: Any, x: Any) -> Any:
 def test_a_gram_matrix_reads_its_operand_twice() -> None:
     before = lowered(_squared, (5, 8))
     after = FuseTransposeMatmul()(before)
-    assert len(kernels(after)) == 1
+    assert len(prim_funcs(after)) == 1
     agree(before, after, (5, 8))
 
 
@@ -206,7 +203,7 @@ def _rotated(text: str) -> str:
 def test_functions_that_nothing_calls_stay() -> None:
     """Some are called by the runtime, by name."""
     mod = lowered(_linear, (5, 8), (6, 8))
-    (kernel,) = kernels(lowered(lambda e, x: OP.exp(x), (4, 4)))
+    (kernel,) = prim_funcs(lowered(lambda e, x: OP.exp(x), (4, 4)))
     gvar = tvm.ir.GlobalVar("kernel")
     mod[gvar] = kernel
     assert "kernel" in [g.name_hint for g in FuseTransposeMatmul()(mod).get_global_vars()]

@@ -26,6 +26,7 @@ from opinfo.byoc.prepare.prepare import prepare
 
 from ...common.interpret import interpret
 from ...common.machine import execute
+from ...common.prim_funcs import prim_funcs
 
 nn, op = relax.op.nn, relax.op
 Build = Callable[..., Any]
@@ -52,7 +53,7 @@ def net(build: Build, *shapes: tuple[Any, ...], dtype: str = "float16") -> Any:
 def prim_func(build: Build, *shapes: tuple[Any, ...], **more: Any) -> Any:
     """The only PrimFunc of a module, in the form that is left to TVM."""
     mod = fuse_rows(fuse(prepare(net(build, *shapes, **more))))
-    (func,) = [f for _, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)]
+    (func,) = prim_funcs(mod)
     return func
 
 

@@ -24,8 +24,9 @@ from opinfo.byoc.backends.nvidia.tvm_schedules import scheduled
 from opinfo.byoc.prepare.fuse import fuse
 
 from ...common.machine import execute
+from ...common.prim_funcs import prim_funcs
 from .gpu_cases import TARGET
-from .test_packed_products import dispatched, prim_funcs
+from .test_packed_products import dispatched
 
 
 def prim_func(text: str, rows: int = 3, shared: bool = False, **parts: Any) -> Any:

@@ -31,6 +31,7 @@ from opinfo.byoc.prepare.fuse import fuse
 from opinfo.byoc.prepare.prepare import prepare
 
 from ...common.machine import execute
+from ...common.prim_funcs import prim_funcs
 from .gpu_cases import TARGET, Build, check, kernel_of, net, nn, op, prim_func, prove, rule_of
 
 
@@ -180,7 +181,7 @@ def test_a_cast_before_a_pool_is_fused(pooled: Build) -> None:
     mod = fuse(prepare(net(build, (1, 10, 10, 16))))
     fused = fuse_rows(mod)
     assert len(mod.functions) == 3 and len(fused.functions) == 2
-    (func,) = [f for _, f in fused.functions_items() if isinstance(f, tirx.PrimFunc)]
+    (func,) = prim_funcs(fused)
     kernel = kernel_of(func)
     assert rule_of(func) == "pointwise"
     assert kernel.script().count("T.vectorized(T.int64(8))") == 2
@@ -249,7 +250,7 @@ def test_products_of_halves_that_a_convolution_sums_are_not_rounded() -> None:
 
 def test_a_sum_before_windows_side_by_side_is_fused() -> None:
     mod = fuse(prepare(net(lambda e, x, y: halved(e, e(op.add(x, y))), *[(1, 8, 8, 16)] * 2)))
-    (func,) = [f for _, f in fuse_rows(mod).functions_items() if isinstance(f, tirx.PrimFunc)]
+    (func,) = prim_funcs(fuse_rows(mod))
     check(func, kernel_of(func))
 
 
@@ -279,7 +280,7 @@ def test_a_rule_that_raises_costs_only_itself(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(tvm.s_tir.dlight.gpu.Matmul, "apply", fails)
     mod = fuse(prepare(net(product, (64, 64), (64, 64))))
     found = scheduled(mod, TARGET)
-    (func,) = [f for _, f in found.functions_items() if isinstance(f, tirx.PrimFunc)]
+    (func,) = prim_funcs(found)
     assert func.attrs[DONE] and "threadIdx.x" in func.script()
 
 

@@ -29,6 +29,7 @@ from opinfo.byoc.prepare.fuse import fuse
 from opinfo.byoc.prepare.prepare import prepare
 
 from ...common.machine import execute
+from ...common.prim_funcs import prim_funcs
 from .gpu_cases import TARGET
 
 Array = np.ndarray[Any, Any]
@@ -179,10 +180,6 @@ CUBLASLT = replace(find("cublaslt"), available=lambda: None,
 def dispatched(mod: Any) -> Any:
     """The module as cuBLASLt leaves it."""
     return dispatch(prepare(mod, [CUBLASLT]), [CUBLASLT])
-
-
-def prim_funcs(mod: Any) -> list[Any]:
-    return [f for _, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)]
 
 
 @pytest.mark.parametrize("along", [0, 1])

@@ -290,7 +290,7 @@ def test_only_files_that_others_cannot_write_are_read(
 
 
 def test_the_forms_are_those_of_the_program() -> None:
-    text = Path(measured_forms.__file__).with_name("cpp").joinpath("probe.cpp").read_text()
+    text = Path(measured_forms.__file__).with_name("cpp").joinpath("probe_race.hpp").read_text()
     assert f"kRight = {measured_forms.CLOSE:g}" in text.replace("2e-5", "2e-05")
     listed = re.search(r"for \(const char\* form :\s*\{([^}]*)\}", text)
     assert listed and tuple(re.findall(r'"(\w+)"', listed[1])) == measured_forms.FORMS

@@ -14,6 +14,8 @@ from opinfo.analysis.results.op_info import OpInfo
 from opinfo.byoc.matching.lowered import read
 from opinfo.byoc.matching.named_sizes import with_named_sizes
 
+from ...common.prim_funcs import prim_funcs
+
 Build = Callable[..., Any]
 B, H, W = (tirx.Var(name, "int64") for name in "bhw")
 TOKENS = H // 16 * (W // 16) + 1
@@ -31,7 +33,7 @@ def module(build: Build, *shapes: tuple[Any, ...]) -> Any:
 
 
 def func_of(mod: Any) -> Any:
-    (func,) = [f for _, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)]
+    (func,) = prim_funcs(mod)
     return func
 
 

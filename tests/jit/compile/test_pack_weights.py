@@ -13,6 +13,7 @@ from opinfo.jit import Aot, Config, Session, compile_shapes
 from opinfo.jit.compile.compile_shapes import lowered
 from opinfo.jit.compile.pack_weights import pack_weights
 
+from ...common.prim_funcs import prim_funcs
 from ..schedule.fused import scheduled, target_of
 
 Array = np.ndarray[Any, Any]
@@ -77,10 +78,6 @@ def test_calls_that_share_a_function_are_packed_together_or_not_at_all() -> None
     mixed = lowered(module([w, v], 128))
     assert len(prim_funcs(mixed)) == 1
     assert pack_weights(mixed, WIDE) is mixed
-
-
-def prim_funcs(mod: Any) -> list[Any]:
-    return [f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc)]
 
 
 def elementwise(w: Any) -> Any:

@@ -15,6 +15,8 @@ from opinfo.jit.dims.symbolic_dims import bind, symbols
 from opinfo.jit.schedule import Scheduled, schedule
 from opinfo.jit.schedule.loops.machine import machine
 
+from ...common.prim_funcs import prim_funcs
+
 Shape = Sequence[int | str]
 Expr = Callable[..., Any]
 
@@ -41,7 +43,7 @@ def fused(shapes: Sequence[Shape], expr: Expr, dtypes: Sequence[str] = ()) -> li
     t = relax.transform
     passes = [t.LegalizeOps(), t.AnnotateTIROpPattern(), t.FuseOps(), t.FuseTIR()]
     mod = tvm.transform.Sequential(passes)(builder.get())
-    return [f for _, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)]
+    return prim_funcs(mod)
 
 
 def fused_one(shapes: Sequence[Shape], expr: Expr, dtypes: Sequence[str] = ()) -> Any:

@@ -18,7 +18,7 @@ from opinfo.layout.model.layout import Layout
 from opinfo.layout.rewrite.rewrite import Rewriter, Rewritten, rewrite
 from opinfo.layout.verify.verify import prove
 
-from ...common.prim_funcs import lowered
+from ...common.prim_funcs import lowered, prim_funcs
 from ..oracle import Wrong, check
 from ..trial import SIZE, trial
 
@@ -321,7 +321,7 @@ def test_rewritten_functions_fuse() -> None:
         bb.emit_func_output(y)
     mod = relax.transform.AnnotateTIROpPattern()(bb.get())
     mod = relax.transform.FuseTIR()(relax.transform.FuseOps()(mod))
-    funcs = [f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc)]
+    funcs = prim_funcs(mod)
     assert len(funcs) == 1
 
 

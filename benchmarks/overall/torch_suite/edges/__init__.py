@@ -1,16 +1,16 @@
-"""Programs at the edges of torch's operators, of which torch's own samples are few."""
+"""Programs at the edges of torch's operators, which torch's own samples rarely reach."""
 
 from __future__ import annotations
 
 import torch
 
 from ...operator_suites.exported_programs import Program
-from . import elements, forms, images, layers, numbers
+from . import elements, forms, functions, images, layers, numbers
 from .inputs import Edges
 
 EDGES: Edges = {
     name: edge
-    for family in (numbers, elements, forms, images, layers)
+    for family in (numbers, functions, elements, forms, images, layers)
     for name, edge in family.EDGES.items()
 }
 

@@ -15,8 +15,8 @@ from tvm import relax, tirx
 from .....analysis.blocks.tir import static
 from .....analysis.lifting.tir.node import items
 from .....analysis.proposal.legalise import is_call_tir
+from .....analysis.support.rewrite_functions import rewrite_functions
 from ....fusion.fused_group import FusedGroup, fused
-from ....prepare.mutation.mutate import with_attrs
 from .expert_kernel import expert_scheduled
 from .expert_product import NUMBERS, RANK
 
@@ -27,12 +27,8 @@ def fuse_experts(mod: Any) -> Any:
     if not any(map(_gathers, funcs)):
         return mod
     writer = _Writer(mod)
-    for gvar, func in mod.functions_items():
-        if isinstance(func, relax.Function):
-            writer.builder_.update_func(gvar, writer.visit_expr(func))
-    if not writer.count:
-        return mod
-    return relax.transform.DeadCodeElimination()(with_attrs(writer.builder_.get(), mod))
+    out = rewrite_functions(mod, writer)
+    return relax.transform.DeadCodeElimination()(out) if writer.count else mod
 
 
 @relax.expr_functor.mutator

@@ -8,7 +8,7 @@ from typing import Any
 from tvm import relax
 
 from .....analysis.lifting.tir.node import NodeDict
-from ....prepare.mutation.mutate import with_attrs
+from .....analysis.support.rewrite_functions import rewrite_functions
 
 #: What replaces a call: gets the builder of the function's body, and the call.
 Replacement = Callable[[Any, Any], Any]
@@ -36,10 +36,7 @@ class _Writer(relax.PyExprMutator):  # type: ignore[misc]
 
     def module(self, added: Callable[[Any], NodeDict[Replacement]]) -> Any:
         self.replacements = added(self.builder_)
-        for gvar, func in self.mod.functions_items():
-            if isinstance(func, relax.Function):
-                self.builder_.update_func(gvar, self.visit_expr(func))
-        return relax.transform.DeadCodeElimination()(with_attrs(self.builder_.get(), self.mod))
+        return relax.transform.DeadCodeElimination()(rewrite_functions(self.mod, self))
 
     def visit_call_(self, call: Any) -> Any:
         call = super().visit_call_(call)

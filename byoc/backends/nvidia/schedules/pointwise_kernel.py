@@ -150,14 +150,14 @@ class Points(AlignedSteps):
             lets: list[Any] = []
             value = self.sum_at(self.sums[update.buffer], lane) if step.reduced else None
             if not step.reduced:
-                lets, value = self.value(step, update.value, at, lanes, analyzer)
+                lets, value = self.value(update.value, at, lanes, analyzer)
             indices = [analyzer.simplify(substitute(i, at)) for i in update.indices]
             if width == 1:
                 inner += [*lets, store(update.buffer, value, *indices)]
                 continue
             register = self.register(f"{update.buffer.name}_out", width, update.buffer)
             inner += [*lets, store(register, value, lane)]
-            after.append(_stored(lanes, update.buffer, indices, register, lane, analyzer))
+            after.append(_stored(lanes, update.buffer, indices, register, lane))
         body = seq(inner)
         self.buffers += lanes.registers
         lane0 = unrolled("u", width, lambda v: substitute(body, values((lane, v))))
@@ -187,7 +187,7 @@ class Points(AlignedSteps):
         inner, stores = [], []
         for update in step.updates:
             value = widened(update, self.sums[update.buffer])
-            lets, value = self.value(step, value, where, lanes, analyzer)
+            lets, value = self.value(value, where, lanes, analyzer)
             inner += lets
             if is_coupled(step):  # all are computed from what was
                 new = tirx.Var(f"v_{update.buffer.name}", str(value.ty.dtype))
@@ -205,7 +205,7 @@ class Points(AlignedSteps):
         return [*out, body]
 
     def value(
-        self, step: LoopStep, value: Any, at: Values, lanes: VectorLanes, analyzer: Any
+        self, value: Any, at: Values, lanes: VectorLanes, analyzer: Any
     ) -> tuple[list[Any], Any]:
         lets, value = expanded(value, self.program.definitions)
         binds = [tirx.Bind(var, lanes(simplified(substitute(bound_to, at), analyzer)))
@@ -260,9 +260,7 @@ def _started(register: Any, init: Any, lane: Any, v: Any) -> Any:
     return store(register, substitute(init, values((lane, v))), v)
 
 
-def _stored(
-    lanes: VectorLanes, buffer: Any, indices: list[Any], register: Any, lane: Any, analyzer: Any
-) -> Any:
+def _stored(lanes: VectorLanes, buffer: Any, indices: list[Any], register: Any, lane: Any) -> Any:
     def one(v: Any) -> Any:
         return store(
             buffer, load(register, v), *(substitute(i, values((lane, v))) for i in indices)

@@ -69,7 +69,7 @@ def split_plan(program: GpuProgram, step: LoopStep) -> SplitPlan | None:
     inner = _contiguous(step, steps)
     kept = _across(step, steps, inner, size)
     lanes = not inner or bool(kept)
-    after = _after(program, step, terms * rows, size)
+    after = _after(program, terms * rows, size)
     total = terms * rows * size + after
     now = _now(rows, total, inner, lanes, size, bool(kept))
     if now < GAIN * (total / MEMORY + (2 if after else 1) * LAUNCH):
@@ -131,7 +131,7 @@ def _across(
     return tuple(inner) if inner and run * size < RUN and run in spatial else ()
 
 
-def _after(program: GpuProgram, step: LoopStep, terms: int, size: int) -> int:
+def _after(program: GpuProgram, terms: int, size: int) -> int:
     """Bytes that steps with results for all terms move, as the normalisation after the sums does.
 
     In one kernel they have no more blocks than the reduction.

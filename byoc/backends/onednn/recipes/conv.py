@@ -26,7 +26,7 @@ def convolution(frame: OneDnnFunction) -> Recipe:
     data, kernel, out = layouts[0], layouts[1], layouts[2] or layouts[0]
     groups, axes = int(attrs["groups"]), "NC" + spatial
     transposed = call.op.endswith("_transpose")
-    folded = _folded(frame, out, kernel, groups, transposed)
+    folded = _folded(frame, out, groups, transposed)
     frame.rounds += folded.rounds
     first, second = call.operands[:2]
     assert isinstance(first, Tensor) and isinstance(second, Tensor)
@@ -61,7 +61,7 @@ def sizes_of(attrs: Any, rank: int, transposed: bool) -> list[list[int]]:
     return [list(attrs["strides"]), [int(d) - 1 for d in attrs["dilation"]], before, after]
 
 
-def _folded(frame: OneDnnFunction, out: str, kernel: str, groups: int, transposed: bool) -> Folded:
+def _folded(frame: OneDnnFunction, out: str, groups: int, transposed: bool) -> Folded:
     weights = frame.region.calls[0].operands[1]
     assert isinstance(weights, Tensor)
     count = frame.region.result.shape[out.index("C")]

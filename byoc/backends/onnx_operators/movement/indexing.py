@@ -101,8 +101,7 @@ def one_hot(writer: GraphWriter, call: Call, xs: list[str]) -> str:
 
 def literal_values(node: Node) -> str | None:
     """The values of a one-hot tensor are literals."""
-    tensors = sum(node.operand(k) is not None for k in range(len(node.info.operands)))
-    return None if tensors == 1 else "on_value or off_value is a tensor"
+    return None if len(node.operands) == 1 else "on_value or off_value is a tensor"
 
 
 def largest(writer: GraphWriter, call: Call, xs: list[str]) -> list[str]:

@@ -17,6 +17,7 @@ import tvm
 from tvm import relax
 
 from ...analysis.lifting.tir.node import items
+from ...analysis.support.rewrite_functions import rewrite_functions
 from ...analysis.support.tvm_compat import array_of, with_array
 from .json_graph import BadGraph
 
@@ -92,7 +93,7 @@ def from_parts(
 def detached(mod: tvm.IRModule) -> tuple[tvm.IRModule, list[Array]]:
     """Return a module with numbers for its large constants, and their arrays."""
     writer = _Detached(mod)
-    out = _rewritten(mod, writer)
+    out = rewrite_functions(mod, writer)
     if sum(array.nbytes for array in writer.arrays) < LEAST:
         return mod, []
     return out, writer.arrays
@@ -107,18 +108,10 @@ def attached(mod: Any, arrays: Sequence[Array]) -> Any:
     if not arrays or not isinstance(mod, tvm.IRModule):
         return mod
     writer = _Attached(mod, arrays)
-    out = _rewritten(mod, writer)
+    out = rewrite_functions(mod, writer)
     if writer.wrong:  # an exception inside would lose its type
         raise BadGraph(writer.wrong)
     return out
-
-
-def _rewritten(mod: tvm.IRModule, writer: Any) -> tvm.IRModule:
-    for gvar, func in mod.functions_items():
-        if isinstance(func, relax.Function):
-            writer.builder_.update_func(gvar, writer.visit_expr(func))
-    out = writer.builder_.get()
-    return out.with_attrs(mod.attrs) if mod.attrs else out
 
 
 @relax.expr_functor.mutator

@@ -19,6 +19,7 @@ import tvm
 from tvm import relax
 
 from ...analysis.support import empty_constants
+from ...analysis.support.rewrite_functions import rewrite_functions
 from ...analysis.support.tvm_compat import GenericConst, array_of
 
 
@@ -41,11 +42,7 @@ class _Tidy(relax.PyExprMutator):  # type: ignore[misc]
 
 def tidy(mod: tvm.IRModule) -> tvm.IRModule:
     """Return an equivalent module that `LegalizeOps` accepts; `mod` is not modified."""
-    mutator = _Tidy(mod)
-    for gvar, func in mod.functions_items():
-        if isinstance(func, relax.Function):
-            mutator.builder_.update_func(gvar, mutator.visit_expr(func))
-    return empty_constants.replaced(mutator.builder_.get(), empty_constants.as_zeros)
+    return empty_constants.replaced(rewrite_functions(mod, _Tidy(mod)), empty_constants.as_zeros)
 
 
 def _without_empty_parts(call: relax.Call) -> relax.Call:

@@ -28,7 +28,7 @@ def has_elements(value: Any) -> bool:
 
 
 def lookup(scope: Mapping[str, Any], name: str, what: str) -> Any:
-    """Return the value of a name; `what` it is stands in the error."""
+    """Return the value of a name; the error says `what` it is."""
     if name not in scope:
         raise NotConvertible(f"{what} '{name}' is defined by no node, input or weight before it")
     return scope[name]

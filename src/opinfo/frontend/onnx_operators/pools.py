@@ -23,7 +23,7 @@ def max_pool(node: OnnxNode) -> Any:
     _check_inside(node, what)
     low, whole = _lowest(node.dtype(0)), _rounded_up(node, what)
     data, what = prepadded(node, node.tensor(0), whole, low)
-    pooled = _pool(node, "max_pool", data, what, False)
+    pooled = _pool("max_pool", data, what, False)
     return _with_positions(node, whole, dims_of(node.builder.normalize(pooled))) if (
         node.wants(1)) else pooled  # fmt: skip
 
@@ -80,7 +80,7 @@ def average_pool(node: OnnxNode) -> Any:
     if not include:
         _check_inside(node, what)
     if ceil is what and what.is_static:
-        return _pool(node, "avg_pool", data, what, include)
+        return _pool("avg_pool", data, what, include)
     # Elements beyond the data, or beyond its padding, count neither in the sum nor in the divisor.
     dtype = node.dtype(0)
     one = relax.const(1.0, dtype)
@@ -90,15 +90,15 @@ def average_pool(node: OnnxNode) -> Any:
         weights = _beyond(node, ones, what, ceil)
     else:
         weights = _zero_padded(node, ones, ceil)
-    sums = node.emit(_pool(node, "avg_pool", *_zero_padded(node, data, ceil), True))
-    counts = node.emit(_pool(node, "avg_pool", *weights, True))
+    sums = node.emit(_pool("avg_pool", *_zero_padded(node, data, ceil), True))
+    counts = node.emit(_pool("avg_pool", *weights, True))
     return relax.op.divide(sums, node.cast_shape(counts, [1, 1, *dims_of(sums)[2:]]))
 
 
 def average_of_places(node: OnnxNode) -> Any:
     """Return the sum of each window over the number of its places, of padding and beyond too."""
     data, what = _zero_padded(node, node.tensor(0), _rounded_up(node, _window(node)))
-    return _pool(node, "avg_pool", data, what, True)
+    return _pool("avg_pool", data, what, True)
 
 
 def _zero_padded(node: OnnxNode, data: Any, what: Window) -> tuple[Any, Window]:
@@ -164,7 +164,7 @@ def _extended(node: OnnxNode, extent: Dim, first: int, last: int, reach: int, st
     return arithmetic.maximum(missing, last)
 
 
-def _pool(node: OnnxNode, name: str, data: Any, what: Window, include: bool) -> Any:
+def _pool(name: str, data: Any, what: Window, include: bool) -> Any:
     rank = len(what.kernel)
     op = getattr(relax.op.nn, f"{name}{rank}d")
     return op(data, what.kernel, what.strides, what.padding, what.dilations, False, include,
@@ -213,6 +213,6 @@ def lp_pool(node: OnnxNode) -> Any:
     order = float(node.attr("p", 2))
     powers = node.emit(relax.op.power(relax.op.abs(node.tensor(0)), relax.const(order, dtype)))
     data, what = _zero_padded(node, powers, _rounded_up(node, what))
-    mean = node.emit(_pool(node, "avg_pool", data, what, True))
+    mean = node.emit(_pool("avg_pool", data, what, True))
     total = relax.op.multiply(mean, relax.const(float(np.prod(what.kernel)), dtype))
     return relax.op.power(total, relax.const(1.0 / order, dtype))

@@ -119,7 +119,7 @@ def rounded(node: OnnxNode, data: Any) -> tuple[Any, Any, Any]:
 def qlinear_matmul(node: OnnxNode) -> Any:
     """Dequantize, multiply, quantize."""
     left, right = (_dequantized(node, k, axis) for k, axis in ((0, -2), (3, -1)))
-    return _quantized(node, node.emit(relax.op.matmul(left, right)), 6, -1)
+    return _quantized(node, node.emit(relax.op.matmul(left, right)), 6)
 
 
 @converts("QLinearConv")
@@ -133,7 +133,7 @@ def qlinear_conv(node: OnnxNode) -> Any:
         bias = node.emit(relax.op.multiply(relax.op.astype(node.tensor(8), "float32"), scale))
         shape = [1, -1] + [1] * (node.rank(0) - 2)
         result = node.emit(relax.op.add(result, relax.op.reshape(bias, shape)))
-    return _quantized(node, result, 6, 1)
+    return _quantized(node, result, 6)
 
 
 class _Renumbered:
@@ -161,7 +161,7 @@ def _scalar(node: OnnxNode, k: int) -> Any:
     return node.emit(relax.op.reshape(data, ())) if node.shape(k) == [1] else data
 
 
-def _quantized(node: OnnxNode, result: Any, k: int, axis: int) -> Any:
+def _quantized(node: OnnxNode, result: Any, k: int) -> Any:
     """Round to the dtype of the zero point, halves to even as ONNX does."""
     point = _scalar(node, k + 1) if node.has(k + 1) else None
     return codes_of(
@@ -182,7 +182,7 @@ def codes_of(node: OnnxNode, data: Any, scale: Any, point: Any, dtype: str) -> A
 def _elementwise(combine: Any) -> Any:
     def convert(node: OnnxNode) -> Any:
         left, right = _dequantized(node, 0, 0), _dequantized(node, 3, 0)
-        return _quantized(node, node.emit(combine(left, right)), 6, 0)
+        return _quantized(node, node.emit(combine(left, right)), 6)
 
     return convert
 

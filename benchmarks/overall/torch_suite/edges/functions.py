@@ -1,0 +1,178 @@
+"""Functions of numbers at the edges: infinities, domains, powers."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn import functional as F
+
+from .inputs import Edges, real, special, whole
+
+EDGES: Edges = {
+    "infinities in extremes": (
+        lambda x: (
+            x.max(),
+            x.min(),
+            x.amax(),
+            x.argmax(),
+            x.argmin(),
+            torch.maximum(x, x.flip(0)),
+            torch.minimum(x, x.flip(0)),
+            *x.max(0),
+            *x.min(0),
+        ),
+        lambda: (special(),),
+    ),
+    "infinities in clamps": (
+        lambda x: (
+            x.clamp(-1, 1),
+            x.clamp(min=0),
+            x.clamp_max(1),
+            F.relu(x),
+            F.relu6(x),
+            F.hardtanh(x),
+            x.clamp(torch.tensor(-1.0), torch.tensor(1.0)),
+        ),
+        lambda: (special(),),
+    ),
+    "infinities in activations": (
+        lambda x: (
+            F.leaky_relu(x),
+            F.elu(x),
+            F.selu(x),
+            F.celu(x),
+            F.gelu(x),
+            F.silu(x),
+            F.gelu(x, approximate="tanh"),
+            F.softplus(x),
+            F.hardswish(x),
+            F.hardsigmoid(x),
+            F.mish(x),
+            F.softsign(x),
+            F.logsigmoid(x),
+            F.softshrink(x),
+            F.hardshrink(x),
+            F.threshold(x, 0.1, 3.0),
+        ),
+        lambda: (special()[2:9],),
+    ),
+    "large activations": (
+        lambda x: (
+            F.gelu(x),
+            F.silu(x),
+            F.gelu(x, approximate="tanh"),
+            F.softplus(x),
+            F.elu(x),
+            x.sigmoid(),
+            x.tanh(),
+            F.logsigmoid(x),
+            F.mish(x),
+            x.exp(),
+            x.expm1(),
+            x.erf(),
+            F.softplus(x, 2, 3),
+        ),
+        lambda: (
+            torch.tensor([-1e4, -200.0, -90.0, -20.0, -1e-4, 0.0, 1e-4, 20.0, 80.0, 90.0, 1e4]),
+        ),
+    ),
+    "small numbers": (
+        lambda x: (
+            x.log1p(),
+            x.expm1(),
+            x.sinh(),
+            x.asinh(),
+            x.atanh(),
+            x.erf(),
+            x.tan(),
+            x.log2(),
+            x.log10(),
+        ),
+        lambda: (torch.tensor([1e-6, 3e-5, 1e-3, 0.1, 0.7]),),
+    ),
+    "domains": (
+        lambda x: (
+            x.sqrt(),
+            x.rsqrt(),
+            x.log(),
+            x.acos(),
+            x.asin(),
+            x.acosh(),
+            x.atanh(),
+            x.reciprocal(),
+            x.pow(0.5),
+            x.pow(-2),
+            x.log1p(),
+        ),
+        lambda: (special(),),
+    ),
+    "tests of numbers": (
+        lambda x: (
+            x.isnan(),
+            x.isinf(),
+            x.isfinite(),
+            x.isposinf(),
+            x.isneginf(),
+            x.signbit(),
+            x.sign(),
+            x.sgn(),
+            torch.nan_to_num(x),
+            torch.nan_to_num(x, 1.0, 2.0, 3.0),
+            x == x,
+            x.bool(),
+            x.logical_not(),
+        ),
+        lambda: (special(),),
+    ),
+    "tests of integers": (
+        lambda x: (
+            x.isnan(),
+            x.isinf(),
+            x.isfinite(),
+            x.logical_not(),
+            x.bool(),
+            x.sign(),
+            torch.nan_to_num(x),
+        ),
+        lambda: (whole(-2, 3, 7),),
+    ),
+    "powers": (
+        lambda x, y: (x**y, x**2, x**3, x**-1, x**0, x**0.5, 2**y, x.pow(2.5), 0.5**y, x**-3),
+        lambda: (real(9).abs() + 0.1, real(9)),
+    ),
+    "powers of negatives": (
+        lambda x: (x**2, x**3, x**-1, x**4.0, x**5, x.pow(torch.tensor([2.0])), x**0, x**1),
+        lambda: (real(9) - 1,),
+    ),
+    "powers of integers": (
+        lambda x, y: (x**2, x**3, x**0, x**y, 2**y, x**2.0, x**0.5, x.float() ** y, (-2) ** y),
+        lambda: (whole(1, 5, 9), whole(0, 5, 9)),
+    ),
+    "atan2": (
+        lambda x, y: (torch.atan2(x, y), torch.hypot(x, y), torch.copysign(x, y)),
+        lambda: (torch.tensor([0.0, 1, -1, 0, 0, 3, -3]), torch.tensor([-1.0, 0, 0, 1, 0, -2, -2])),
+    ),
+    "special functions": (
+        lambda x: (
+            x.erf(),
+            x.erfc(),
+            (x / 4).erfinv(),
+            x.lgamma(),
+            x.digamma(),
+            torch.polygamma(1, x.abs() + 0.5),
+            x.sinc(),
+            x.sigmoid().logit(),
+            x.exp2(),
+            torch.special.entr(x),
+            torch.special.i0(x),
+            torch.xlogy(x, x.abs()),
+            torch.special.ndtr(x),
+            x.deg2rad(),
+            torch.special.expit(x),
+            torch.special.xlog1py(x, x.abs()),
+            torch.logaddexp(x, x.flip(0)),
+            torch.logaddexp2(x, x.flip(0)),
+            torch.special.log_ndtr(x),
+        ),
+        lambda: (real(9),),
+    ),
+}

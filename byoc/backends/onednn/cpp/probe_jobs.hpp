@@ -1,0 +1,136 @@
+
+// The jobs of the program in probe.cpp: how a line is read, the tensors of a job, and what a call of
+// a kernel takes and computes.
+//
+// It follows functions.hpp.
+#include <time.h>
+
+#include <iostream>
+
+namespace {
+
+using namespace opinfo_onednn;
+
+struct Job {
+  std::string mode, recipe;
+  double budget = 0;  // seconds to measure for
+  std::vector<std::pair<std::string, std::string>> named;  // forms to race, with implementations
+  Shapes tensors, fixed;
+};
+
+std::vector<std::pair<std::string, std::string>> pairs(std::istream& words) {
+  size_t count = 0, parts = 0;
+  words >> count;
+  std::vector<std::pair<std::string, std::string>> out(count);
+  for (auto& [form, implementation] : out) {
+    words >> form >> parts;
+    for (std::string part; parts-- > 0 && words >> part;)
+      implementation += (implementation.empty() ? "" : " ") + part;
+  }
+  return out;
+}
+
+Shapes shapes(std::istream& words) {
+  size_t count = 0;
+  words >> count;
+  Shapes out(count);
+  for (Dims& s : out) {
+    int64_t rank = 0, type = 0;
+    words >> rank >> type;
+    s = {type};
+    for (int64_t e; rank-- > 0 && words >> e;) s.push_back(e);
+  }
+  return out;
+}
+
+Job job(const std::string& line) {
+  const size_t from = line.find(": \"") + 3, to = line.rfind('"');
+  std::istringstream words(line.substr(from, to - from));
+  Job out;
+  words >> out.mode >> out.budget;
+  if (out.mode == "compare") out.named = pairs(words);
+  out.tensors = shapes(words);
+  out.fixed = shapes(words);
+  std::getline(words, out.recipe);
+  return out;
+}
+
+// Tensors with numbers that neither vanish nor grow; without memory if nothing runs.
+struct Tensors {
+  std::vector<std::unique_ptr<char, decltype(&std::free)>> memory;
+  std::vector<DLTensor> all;
+
+  Tensors(const Shapes& shapes, bool filled) {
+    for (const Dims& s : shapes) {
+      const auto type = static_cast<Type>(s[0]);
+      int64_t count = 1;
+      for (size_t k = 1; k < s.size(); ++k) count *= s[k];
+      const int64_t size = dnnl_data_type_size(static_cast<dnnl_data_type_t>(type));
+      const size_t bytes = (size * count + 64) / 64 * 64;
+      char* data = filled ? static_cast<char*>(std::aligned_alloc(64, bytes)) : nullptr;
+      if (data != nullptr) std::memset(data, 0, bytes);
+      for (int64_t k = 0; filled && type == Type::f32 && k < count; ++k)
+        reinterpret_cast<float*>(data)[k] = static_cast<float>(k % 97 + 1) / 97;
+      memory.emplace_back(data, &std::free);
+      DLTensor t{};
+      t.data = data;
+      t.device = {kDLCPU, 0};
+      t.ndim = static_cast<int32_t>(s.size()) - 1;
+      t.dtype = {static_cast<uint8_t>(type == Type::bf16  ? kDLBfloat
+                                      : type == Type::u8  ? kDLUInt
+                                      : type == Type::f32 ? kDLFloat
+                                                          : kDLInt),
+                 static_cast<uint8_t>(8 * size), 1};
+      t.shape = const_cast<int64_t*>(s.data() + 1);
+      all.push_back(t);
+    }
+  }
+};
+
+double seconds() {
+  timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// Microseconds of a call.
+double once(const Kernel& kernel, const Tensors& tensors) {
+  void* data[kOwn + kMostOwn];
+  for (size_t k = 0; k < tensors.all.size(); ++k) data[k] = tensors.all[k].data;
+  const double from = seconds();
+  kernel(data);
+  return 1e6 * (seconds() - from);
+}
+
+// Microseconds of a call: the shortest of those that fit into the budget, at least two.
+double duration(const Kernel& kernel, const Tensors& tensors, double budget) {
+  once(kernel, tensors);
+  double best = 1e12;
+  const double until = seconds() + budget;
+  for (int k = 0; k < 2 || seconds() < until; ++k) best = std::min(best, once(kernel, tensors));
+  return best;
+}
+
+// The elements of the last tensor after a call, and the microseconds of that.
+std::vector<float> result(const Kernel& kernel, const Tensors& tensors, double* microseconds) {
+  const DLTensor& last = tensors.all.back();
+  int64_t count = 1;
+  for (int k = 0; k < last.ndim; ++k) count *= last.shape[k];
+  std::fill_n(static_cast<char*>(last.data), count * last.dtype.bits / 8, 0);
+  *microseconds = once(kernel, tensors);
+  if (type_of(last.dtype) != Type::f32) return {};
+  const float* all = static_cast<const float*>(last.data);
+  return std::vector<float>(all, all + count);
+}
+
+// The largest difference, as a part of the largest element.
+double difference(const std::vector<float>& one, const std::vector<float>& two) {
+  double most = 0, size = 1e-30;
+  for (size_t k = 0; k < one.size(); ++k) {
+    most = std::max(most, static_cast<double>(std::abs(one[k] - two[k])));
+    size = std::max(size, static_cast<double>(std::abs(one[k])));
+  }
+  return std::isfinite(most) && std::isfinite(size) ? most / size : 1;
+}
+
+}  // namespace
