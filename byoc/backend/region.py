@@ -202,7 +202,9 @@ class _Builder:
         if value not in self.tensors:
             if value.constant:
                 place = Tensor("constant", len(self.constants), value.shape, value.dtype)
-                self.constants.append(_array(value.expr.value) if self.elements else _zeros(value))
+                self.constants.append(
+                    as_array(value.expr.value) if self.elements else _zeros(value)
+                )
             else:
                 place = Tensor("input", len(self.inputs), value.shape, value.dtype)
                 self.inputs.append(place)
@@ -218,9 +220,9 @@ def _zeros(value: Value) -> Array:
     return np.broadcast_to(np.zeros((), dtype), value.shape)
 
 
-def _array(tensor: Any) -> Array:
-    """The tensor as an array, which shares its memory if numpy can."""
+def as_array(tensor: Any) -> Array:
+    """The tensor of a CPU as an array, which shares its memory if numpy knows the dtype."""
     try:
         return np.from_dlpack(tensor)
-    except (BufferError, RuntimeError, TypeError):
+    except (BufferError, RuntimeError, TypeError):  # such as bfloat16
         return np.asarray(tensor.numpy())

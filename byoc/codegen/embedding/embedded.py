@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any, BinaryIO
 
-import numpy as np
 import tvm
 import tvm_ffi
 
+from ...backend.region import as_array
 from ..loading.check_init import constants, data_of, init_of
 
 #: Bytes at whose multiples a constant begins, as in TVM's own tensors.
@@ -74,7 +74,7 @@ def write(tensors: Sequence[Any], file: BinaryIO) -> None:
     begin = file.tell()
     for offset, tensor in zip(_offsets(tensors), tensors, strict=True):
         file.seek(begin + offset)
-        _bytes(tensor).tofile(file)
+        as_array(tensor).tofile(file)
 
 
 def _code(code: Any, symbol: str, constant: str, tensors: Sequence[Any]) -> Any:
@@ -106,12 +106,4 @@ def _offsets(tensors: Sequence[Any]) -> Iterator[int]:
 
 
 def _padded(tensor: Any) -> int:
-    return -(-_bytes(tensor).nbytes // ALIGNED) * ALIGNED
-
-
-def _bytes(tensor: Any) -> np.ndarray[Any, Any]:
-    """The bytes of a tensor of the CPU, without a copy where numpy knows the dtype."""
-    try:
-        return np.from_dlpack(tensor)
-    except (BufferError, RuntimeError, TypeError):  # such as bfloat16
-        return np.asarray(tensor.numpy())
+    return -(-as_array(tensor).nbytes // ALIGNED) * ALIGNED
