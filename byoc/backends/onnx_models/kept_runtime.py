@@ -17,8 +17,9 @@ from ...codegen.compilers.toolchain import CompilerError
 from ..common.kept_object import kept_object, object_key
 from ..common.region_source import LOOPS
 
-#: Little optimisation: calls spend their time in the runtime.
-GLUE = "-O1"
+#: Optimisation as for debugging: calls spend their time in the runtime, and the rest are no loops
+#: over data. GCC inlines less there, so it has less code to optimise.
+GLUE = "-Og"
 #: Names in an object contain its key, as a library may have several.
 HIDDEN = """#define OPINFO_LINKAGE extern "C" __attribute__((visibility("hidden")))
 #define OPINFO_RUNTIME(name) opinfo_models_%s_##name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.backends.common import kept_object as home
 from opinfo.byoc.backends.common.kept_object import kept_object, object_key
 from opinfo.byoc.backends.onnx_models import kept_runtime
+from opinfo.byoc.codegen.compilers import toolchain
 from opinfo.byoc.codegen.compilers.toolchain import CompilerError
 from opinfo.byoc.compile import compile_module
 from opinfo.byoc.process.trust import Untrusted
@@ -107,3 +109,18 @@ def test_a_model_has_its_runtime_itself_if_nothing_can_be_kept(
     assert [region.backend for region in library.dispatched.taken] == [name]
     found = library.machine()["main"](tvm.runtime.tensor(x)).numpy()
     np.testing.assert_allclose(found, expected(x), rtol=1e-5, atol=1e-5)
+
+
+def test_the_glue_of_a_runtime_is_optimised_as_for_debugging(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last level of a command is the one that a compiler takes."""
+    levels: list[str] = []
+
+    def write(stage: str, command: Sequence[str], output: str) -> None:
+        levels.extend([word for word in command if word.startswith("-O")][-1:])
+        Path(output).write_bytes(b"object")
+
+    monkeypatch.setattr(toolchain, "_write", write)
+    _, options = kept_runtime.runtime_text("", "", ("-std=c++17",))
+    assert levels == ["-Og"] and options[-1].endswith(".o")
