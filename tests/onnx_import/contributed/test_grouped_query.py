@@ -95,6 +95,7 @@ STEPS = ((1, 6, [7]), (1, 9, [4, 7]), (3, 4, [7]))
          {"do_rotary": 1, "rotary_interleaved": 1, "scale": 0.3}, (PADDED, *STEPS[:1])),
         (OPERANDS, {"local_window_size": 3, "softcap": 2.0}, (PADDED, *STEPS)),
         ([*OPERANDS, "", "", "", "shift"], {"smooth_softmax": 1}, (PROMPT, STEPS[0])),
+        ([*OPERANDS, "", "", "", "shift"], {}, (PROMPT, *STEPS[:2])),
         ([*OPERANDS, "", "", "", "", "sink"], {}, (PROMPT, STEPS[1])),
         ([*OPERANDS, "cosine", "sine", "places"], {"do_rotary": 1}, (PROMPT, *STEPS[:2])),
         ([*OPERANDS[:3], "", "", *OPERANDS[5:]], {}, (PROMPT, PADDED)),

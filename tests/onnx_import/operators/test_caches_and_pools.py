@@ -38,6 +38,13 @@ def test_a_cache_is_written_at_its_start() -> None:
     check(model([node], inputs, opset=24), {"old": floats(1, 5, 4), "new": floats(1, 2, 4)}, 0)
 
 
+def test_an_axis_of_a_cache_is_named_by_its_own_number() -> None:
+    inputs: Inputs = {"old": ([1, 2, 5, 4], "float32"), "new": ([1, 2, 2, 4], "float32")}
+    proto = model([make("TensorScatter", ["old", "new"], ["y"], axis=-9)], inputs, opset=24)
+    with pytest.raises(FrontendError, match=r"-9, expected -4 to 3"):
+        from_model(proto, {})
+
+
 POOLS: list[tuple[list[Any], dict[str, Any]]] = [
     (["n", 2, 6, 5], {"kernel_shape": [2, 2], "strides": [2, 2]}),
     ([1, 2, "h", "w"], {"kernel_shape": [3, 2], "pads": [1, 0, 1, 1]}),

@@ -23,7 +23,7 @@ def largest(
         place: Where a window reads.
     """
     both = importer.block_builder.emit_te(
-        lambda data: largest_of_windows(data, sizes, extents, place), x)  # fmt: skip
+        lambda data: largest_of_windows(data, sizes, extents, place, True), x)  # fmt: skip
     position, value = parts_of(importer, both, 2)
     return [value, position]
 

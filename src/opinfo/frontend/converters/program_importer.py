@@ -31,6 +31,7 @@ from .nodes.without_converter import without_converter, without_operands
 from .sizes.derived_sizes import bind_derived, with_variables
 from .sizes.program_sizes import expression, real
 from .sizes.size_checks import emit_check
+from .sizes.size_numbers import number_of_sizes
 
 #: Operators that read a number from a tensor.
 _ITEMS = ("item.default", "_local_scalar_dense.default")
@@ -131,7 +132,10 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
             return expression(value.node.expr, self._symbols)
         if isinstance(value, torch.SymBool):
             return None  # an assertion on sizes, which torch has checked or the ranges state
-        return real(value.node.expr, self._symbols)
+        try:
+            return real(value.node.expr, self._symbols)
+        except NotImplementedError:
+            return number_of_sizes(self, value.node.expr, self._symbols)
 
     def _operands(self, node: fx.Node) -> dict[fx.Node, Any]:
         """Return the operands that a node needs in another dtype, or as tensors."""
@@ -177,12 +181,14 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
         return bool(tvm.sym.Analyzer().can_prove_equal(left, right))
 
     def _number(self, size: Any, dtype: str) -> Any:
-        """Return a size, or a fraction of sizes, as a tensor without axes."""
+        """Return a size, or a number of sizes, as a tensor without axes."""
         if isinstance(size, Rational):
             top, bottom = self._number(size.top, dtype), relax.const(size.bottom, dtype)
             return self.block_builder.emit(relax.op.divide(top, bottom))
         if isinstance(size, (int, tvm.tirx.IntImm)):
             return relax.const(int(size), dtype)
+        if isinstance(getattr(size, "ty", None), relax.TensorType):
+            return self._astype(size, getattr(torch, dtype))
         return self._prim_value_to_scalar_tensor(size, dtype)
 
     def constant(self, node: fx.Node) -> torch.Tensor | None:

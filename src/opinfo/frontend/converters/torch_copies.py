@@ -1,4 +1,4 @@
-"""Copies, and what is one unless the model is trained; tensors of one number."""
+"""Copies, and what draws no random numbers unless a model is trained; tensors of one number."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _full(theirs: str) -> Converter:
         args = arguments(importer, node)
         number = args.get("fill_value", args.get("value"))
         dtype = importer._convert_data_type(node.meta["val"].dtype)
-        if isinstance(number, Rational):
+        if isinstance(number, Rational) or _is_tensor(number):
             value = importer._number(number, dtype)
             return importer.block_builder.emit(
                 relax.op.broadcast_to(value, relax.ShapeExpr(importer._sizes(node)))
@@ -72,6 +72,10 @@ def _scalar_tensor(importer: Any, node: Any) -> Any:
     return importer._number(number, dtype)
 
 
+def _is_tensor(value: Any) -> bool:
+    return isinstance(getattr(value, "ty", None), relax.TensorType)
+
+
 def _dropout(importer: Any, node: Any) -> Any:
     """Convert native_dropout, which keeps all elements when a model is evaluated."""
     args = arguments(importer, node)
@@ -80,9 +84,22 @@ def _dropout(importer: Any, node: Any) -> Any:
     return [args["input"], None]
 
 
+def _rrelu(importer: Any, node: Any) -> Any:
+    """Convert rrelu, whose slope is the mean of its bounds when a model is evaluated."""
+    args = arguments(importer, node)
+    if args["training"]:
+        refuse_random(importer, node)
+    slope = (args["lower"] + args["upper"]) / 2
+    result = importer.block_builder.emit(relax.op.nn.leakyrelu(args["self"], slope))
+    several = isinstance(node.meta["val"], (tuple, list))
+    return [result, None] if several else result
+
+
 CONVERTERS: Mapping[str, Converter] = {
     "full.default": _full("_full"), "full_like.default": _full("_full_like"),
     "fill.Scalar": _full("_fill"), "copy.default": _copy, "repeat.default": _repeat,
     "arange.start_step": _arange,
     "scalar_tensor.default": _scalar_tensor, "native_dropout.default": _dropout,
+    **dict.fromkeys(("rrelu_with_noise.default", "rrelu_with_noise_functional.default",
+                     "rrelu.default"), _rrelu),
 }  # fmt: skip

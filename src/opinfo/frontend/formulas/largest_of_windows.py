@@ -12,7 +12,7 @@ Place = Callable[[int, Any, Any], tuple[Any, Any]]
 
 
 def largest_of_windows(
-    data: Any, sizes: Sequence[Any], extents: Sequence[Any], place: Place
+    data: Any, sizes: Sequence[Any], extents: Sequence[Any], place: Place, has_nan: bool = False
 ) -> Any:
     """Return the position of the largest element of each window in the flat spatial axes, and it.
 
@@ -21,6 +21,7 @@ def largest_of_windows(
         sizes: The spatial sizes of the result.
         extents: The largest extents of a window.
         place: Where a window reads.
+        has_nan: Whether NaN is the largest, and the last of them is taken; else it is never taken.
     """
     lead, count = len(data.shape) - len(sizes), len(sizes)
     steps = [te.reduce_axis((0, extent), name=f"k{k}") for k, extent in enumerate(extents)]
@@ -38,7 +39,8 @@ def largest_of_windows(
             (tirx.if_then_else(inside, flat.astype("int64"), none),
              tirx.if_then_else(inside, value, lowest)), axis=steps)  # fmt: skip
 
-    reducer = te.comm_reducer(_better, _identity, name="largest")
+    better = _better_or_nan if has_nan and "int" not in str(data.dtype) else _better
+    reducer = te.comm_reducer(better, _identity, name="largest")
     return te.compute((*data.shape[:lead], *sizes), element, name="largest")
 
 
@@ -48,7 +50,22 @@ def _lowest(dtype: Any) -> Any:
 
 def _better(left: Any, right: Any) -> Any:
     """Return the pair with the larger element; the first of equal ones; never one outside."""
-    larger = tirx.any(right[1] > left[1], tirx.all(right[1] == left[1], right[0] < left[0]))
+    return _chosen(left, right, _larger(left, right))
+
+
+def _better_or_nan(left: Any, right: Any) -> Any:
+    """Return the pair with the larger element, as `_better`; of NaN, the last."""
+    is_nan, was_nan = tirx.isnan(right[1]), tirx.isnan(left[1])
+    later = tirx.any(tirx.Not(was_nan), right[0] > left[0])
+    larger = tirx.all(tirx.Not(was_nan), _larger(left, right))
+    return _chosen(left, right, tirx.any(larger, tirx.all(is_nan, later)))
+
+
+def _larger(left: Any, right: Any) -> Any:
+    return tirx.any(right[1] > left[1], tirx.all(right[1] == left[1], right[0] < left[0]))
+
+
+def _chosen(left: Any, right: Any, larger: Any) -> Any:
     takes = tirx.all(right[0] >= 0, tirx.any(left[0] < 0, larger))
     return tuple(tirx.Select(takes, right[k], left[k]) for k in (0, 1))
 

@@ -31,7 +31,7 @@ AXES = {
     "Hardmax": (0, 0), "Concat": (0, 0), "Split": (0, 0), "Gather": (0, 0),
     "GatherElements": (0, 0), "ScatterElements": (0, 0), "Scatter": (0, 0), "TopK": (0, 0),
     "LpNormalization": (0, 0), "LayerNormalization": (0, 0), "Compress": (0, 0),
-    "Flatten": (0, 1), "OneHot": (1, 1), "SplitToSequence": (0, 0),
+    "Flatten": (0, 1), "OneHot": (1, 1), "SplitToSequence": (0, 0), "TensorScatter": (0, 0),
 }  # fmt: skip
 
 #: Inputs that are vectors, by operator, from the operator set on in which they all are.

@@ -11,6 +11,7 @@ from tvm import relax
 
 from ..nodes.arguments import Converter, arguments
 from .masks import is_mask, put_by_mask
+from .updates import points_updated
 
 #: Operators of torch that only move elements.
 _MOVES = ("unsqueeze", "view", "expand", "slice", "_to_copy", "clone", "select", "permute",
@@ -148,10 +149,10 @@ def _index_put(importer: Any, node: Any) -> Any:
     data = emit(relax.op.reshape(
         emit(relax.op.permute_dims(x, [*axes, *others])),
         [functools.reduce(operator.mul, extents), *rest]))  # fmt: skip
-    out = emit(relax.op.scatter_nd(
-        data, emit(relax.op.reshape(flat, [count, 1])),
+    out = points_updated(
+        importer, data, emit(relax.op.reshape(flat, [count, 1])),
         emit(relax.op.reshape(rows, [count, *rest])),
-        "add" if args["accumulate"] else "update"))  # fmt: skip
+        "add" if args["accumulate"] else "update")  # fmt: skip
     order = [*axes, *others]
     out = emit(relax.op.reshape(out, [shape[axis] for axis in order]))
     return emit(relax.op.permute_dims(out, [order.index(axis) for axis in range(x.ty.ndim)]))
@@ -187,8 +188,9 @@ def _put(importer: Any, node: Any) -> Any:
     x = emit(relax.op.reshape(args["self"], [-1]))
     places = emit(relax.op.reshape(args["index"], [-1, 1]))
     places = _flat(importer, [places], [x.ty.shape[0]], "wrap", [True])
-    out = emit(relax.op.scatter_nd(x, places, emit(relax.op.reshape(args["source"], [-1])),
-                             "add" if args["accumulate"] else "update"))  # fmt: skip
+    out = points_updated(
+        importer, x, places, emit(relax.op.reshape(args["source"], [-1])),
+        "add" if args["accumulate"] else "update")  # fmt: skip
     return emit(relax.op.reshape(out, importer._sizes(node)))
 
 

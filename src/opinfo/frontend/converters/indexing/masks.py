@@ -41,7 +41,8 @@ def put_by_mask(importer: Any, node: Any) -> Any:
         values = _spread(importer, node, values, mask, behind)
     mask = emit(op.reshape(emit(op.astype(mask, "bool")), [*mask.ty.shape, *[1] * behind]))
     if args["accumulate"]:
-        values = emit(op.add(x, values))
+        both = op.logical_or if str(x.ty.dtype) == "bool" else op.add
+        values = emit(both(x, values))
     return emit(op.where(mask, values, x))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from tvm import relax
 
 from ..nodes.arguments import Converter, arguments, positive
+from .updates import elements_updated, points_updated
 
 op = relax.op
 #: Reductions by TVM's names.
@@ -47,20 +48,20 @@ def _scattered(importer: Any, args: Mapping[str, Any], rows: Any, reduction: str
         return x
     if not dims or not own:  # of a single element
         parts = (emit(op.reshape(tensor, [1])) for tensor in (x, index, rows))
-        return emit(op.reshape(emit(op.scatter_elements(*parts, 0, reduction)), dims))
+        return emit(op.reshape(elements_updated(importer, *parts, 0, reduction), dims))
     axis = dim % len(dims)
     if not all(importer._equal(a, b) for a, b in zip(own, given, strict=True)):
         rows = emit(op.strided_slice(rows, list(range(len(own))), [0] * len(own), own))
     may_differ = (0, axis, axis + 1)  # of axes before and after, TVM's code assumes those of data
     if all(k in may_differ or importer._equal(a, b)
            for k, (a, b) in enumerate(zip(dims, own, strict=True))):  # fmt: skip
-        return emit(op.scatter_elements(x, index, rows, axis, reduction))
+        return elements_updated(importer, x, index, rows, axis, reduction)
     points = []
     for k, size in enumerate(own):
         shape = [size if j == k else 1 for j in range(len(own))]
         position = emit(op.reshape(emit(op.arange(0, size, 1, "int64")), shape))
         points.append(index if k == axis else emit(op.broadcast_to(position, own)))
-    return emit(op.scatter_nd(x, emit(op.stack(points, -1)), rows, reduction))
+    return points_updated(importer, x, emit(op.stack(points, -1)), rows, reduction)
 
 
 def _scatter_reduce(importer: Any, node: Any) -> Any:

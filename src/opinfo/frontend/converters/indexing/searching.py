@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tvm import relax, tirx
+from tvm import relax, te, tirx
 
-from ..nodes.arguments import Converter, arguments, tensor
+from ..nodes.arguments import Converter, arguments, positive, tensor
 
 op = relax.op
 
@@ -40,9 +40,35 @@ def _sort(importer: Any, node: Any) -> Any:
 _SHORT = frozenset({"bool", "int8", "uint8", "int16", "uint16"})
 
 
+_HALVES = frozenset({"float16", "bfloat16"})
+#: Integers of the same width as floats.
+_ORDERS = {"float32": "int32", "float64": "int64"}
+
+
+def _order(data: Any) -> Any:
+    """Return integers in the order of floats, NaN as the largest; TVM's sort compares by `<`.
+
+    The bits of a float rise with it if it is positive, and fall else; -0 equals 0.
+    """
+    to = _ORDERS[str(data.dtype)]
+    largest = tirx.max_value(to)
+
+    def element(*at: Any) -> Any:
+        value = data(*at)
+        bits = tirx.reinterpret(to, value)
+        bits = tirx.Select(bits < 0, tirx.bitwise_xor(bits, largest), bits)
+        bits = tirx.Select(value == tirx.const(0, data.dtype), tirx.const(0, to), bits)
+        return tirx.Select(tirx.isnan(value), largest, bits)
+
+    return te.compute(data.shape, element, name="order")
+
+
 def _sorted(importer: Any, x: Any, axis: int, descending: bool) -> list[Any]:
-    emit = importer.block_builder.emit
-    data = emit(op.astype(x, "int32")) if str(x.ty.dtype) in _SHORT else x
+    emit, dtype = importer.block_builder.emit, str(x.ty.dtype)
+    data = emit(op.astype(x, "int32")) if dtype in _SHORT else x
+    if dtype in (*_HALVES, *_ORDERS):
+        data = emit(op.astype(x, "float32")) if dtype in _HALVES else x
+        data = importer.block_builder.emit_te(_order, data, primfunc_name_hint="order")
     positions = emit(op.argsort(data, axis, descending, dtype="int64"))
     return [emit(op.gather_elements(x, positions, axis)), positions]
 
@@ -89,8 +115,37 @@ def _at_rank(importer: Any, args: Mapping[str, Any], rank: int) -> list[Any]:
     return [emit(op.take(part, place, axis)) for part in both]
 
 
+def _mode(importer: Any, node: Any) -> Any:
+    """Convert mode: the smallest of the most frequent elements, and where it is last.
+
+    In sorted order, it ends the first run of the largest length.
+    """
+    args = arguments(importer, node)
+    emit, x, axis = importer.block_builder.emit, args["self"], args["dim"]
+    if x.ty.ndim == 0:
+        return [x, relax.const(0, "int64")]
+    axis = positive(axis, x.ty.ndim)
+    order = [*(k for k in range(x.ty.ndim) if k != axis), axis]
+    rows = emit(op.permute_dims(x, order))
+    row, positions = _sorted(importer, rows, -1, False)
+    size = row.ty.shape[-1]
+    place = emit(op.arange(0, size, 1, "int64"))
+    before = emit(op.less_equal(place, emit(op.expand_dims(place, 1))))
+    same = emit(op.equal(emit(op.expand_dims(row, -2)), emit(op.expand_dims(row, -1))))
+    counts = emit(op.astype(emit(op.logical_and(same, before)), "int64"))
+    length = emit(op.sum(counts, [-1]))
+    at = emit(op.astype(emit(op.argmax(length, -1, keepdims=True)), "int64"))
+    results = []
+    for part in (row, positions):
+        value = emit(op.gather_elements(part, at, -1))
+        value = emit(op.permute_dims(value, [order.index(k) for k in range(x.ty.ndim)]))
+        results.append(value if args["keepdim"] else emit(op.squeeze(value, [axis])))
+    return results
+
+
 CONVERTERS: Mapping[str, Converter] = {
     "searchsorted.Tensor": _searchsorted, "searchsorted.Scalar": _searchsorted,
     "sort.default": _sort, "sort.stable": _sort, "topk.default": _topk,
     "kthvalue.default": _kthvalue, "median.dim": _median, "median.default": _median_of_all,
+    "mode.default": _mode,
 }  # fmt: skip
