@@ -11,7 +11,7 @@ from torch import nn
 from torch.export import Dim
 from torch.nn import functional as F
 
-from .test_torch_edges import agrees, machine
+from tests.torch_import.test_torch_edges import agrees, machine
 
 NAN, INF = float("nan"), float("inf")
 ROWS, COLUMNS = Dim("rows", min=1, max=64), Dim("columns", min=1, max=64)
