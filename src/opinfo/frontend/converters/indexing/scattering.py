@@ -47,8 +47,10 @@ def _scattered(importer: Any, args: Mapping[str, Any], rows: Any, reduction: str
     if any(importer._equal(size, 0) for size in own):
         return x
     if not dims or not own:  # of a single element
-        parts = (emit(op.reshape(tensor, [1])) for tensor in (x, index, rows))
-        return emit(op.reshape(elements_updated(importer, *parts, 0, reduction), dims))
+        parts = [emit(op.reshape(tensor, [1])) for tensor in (x, index, rows)]
+        return emit(
+            op.reshape(elements_updated(importer, parts[0], parts[1], parts[2], 0, reduction), dims)
+        )
     axis = dim % len(dims)
     if not all(importer._equal(a, b) for a, b in zip(own, given, strict=True)):
         rows = emit(op.strided_slice(rows, list(range(len(own))), [0] * len(own), own))
