@@ -17,6 +17,7 @@ from ...analysis.support.rewrite_functions import rewrite_functions
 from ...analysis.support.wording import did_you_mean
 from ...byoc.building.read_target import read_target
 from ...byoc.codegen.partition import attached
+from ...byoc.prepare.loops.start_reductions import started
 from ..aot.kernel_variants import Ranged
 from ..aot.merge import merge
 from ..aot.multi_version import multi_version
@@ -165,7 +166,7 @@ def _unreadable(func: Any) -> Refusal | None:
 
 def _guarded(func: Any, kernel: Any) -> Any:
     """Use the schedule only for positive dimensions, which it assumes."""
-    return merge(func, [Ranged(kernel, {s.name: Span(1) for s in symbols(func)})])
+    return merge(started(func), [Ranged(kernel, {s.name: Span(1) for s in symbols(func)})])
 
 
 def _ops(func: Any) -> tuple[Any, ...]:

@@ -28,15 +28,15 @@ def start_reductions(mod: Any) -> Any:
     """Return the module with such reductions started apart; ``mod`` is not changed."""
     out = mod.clone()
     for gvar, func in mod.functions_items():
-        if isinstance(func, tirx.PrimFunc) and (other := _started(func)) is not None:
+        if isinstance(func, tirx.PrimFunc) and (other := started(func)) is not func:
             out.update_func(gvar, other)
     return out
 
 
-def _started(func: Any) -> Any | None:
-    """The PrimFunc with its reductions started apart; None if none may be empty."""
+def started(func: Any) -> Any:
+    """Return a PrimFunc with its reductions started apart, or the same one if none may be empty."""
     if not isinstance(func.body, SBlockRealize):
-        return None
+        return func
     schedule = s_tir.Schedule(tvm.IRModule({"main": func}))
     root = schedule.get_sblock(func.body.block.name_hint)
     changed = False
@@ -50,7 +50,7 @@ def _started(func: Any) -> Any | None:
         except ScheduleError:
             continue  # loops over threads or another order: its schedule says where it starts
         changed = True
-    return schedule.mod["main"].with_attrs(func.attrs) if changed else None
+    return schedule.mod["main"].with_attrs(func.attrs) if changed else func
 
 
 def _may_be_empty(block: Any) -> bool:
