@@ -27,7 +27,6 @@ RUNS = (
     "byoc/raising/test_raise_ops.py",
     "byoc/raising/test_raise_relaid.py",
     "layout/planning/test_plan.py",
-    "test_fast_scripts.py",
     "test_oldest.py",
     "report/test_report.py",
 )
