@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ...analysis.support.checked_json import Json, Malformed, parse
+from ...analysis.support.files.checked_json import Json, Malformed, parse
 from ...analysis.support.files.regular import content
 from ...analysis.support.files.replacing import replacing
 from .workload import SIZES, Workload, straightforward

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ...analysis.support.checked_json import Malformed, parse
+from ...analysis.support.files.checked_json import Malformed, parse
 
 FORMAT = 1
 MAGIC = b"opinfo.K"

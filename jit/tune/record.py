@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...analysis.support.checked_json import Json, Malformed, parse
+from ...analysis.support.files.checked_json import Json, Malformed, parse
 from ...analysis.support.files.regular import content
 from ...analysis.support.files.replacing import replacing
 from ...analysis.support.warn import warn

@@ -14,8 +14,8 @@ from typing import Any
 import tvm
 from tvm.s_tir import Schedule
 
-from ...analysis.support.checked_json import Json, parse
 from ...analysis.support.copied import copied
+from ...analysis.support.files.checked_json import Json, parse
 from ...byoc.patterns.failure import last_line
 from ...byoc.process import trust
 from ..schedule import Refusal, Scheduled, schedule

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from opinfo.analysis.support.checked_json import Json, Malformed, parse
+from opinfo.analysis.support.files.checked_json import Json, Malformed, parse
 from opinfo.byoc import DispatchPlan, PlanRefused
 from opinfo.jit.tune.record import RecordError, Recording
 from opinfo.jit.tune.schedule_database import SEARCHED, OpenDatabase, TuneError

@@ -17,7 +17,7 @@ from ...codegen.compilers.toolchain import CompilerError
 from ..common.kept_object import kept_object, object_key
 from ..common.region_source import LOOPS
 
-#: Optimisation as for debugging: calls spend their time in the runtime, and the rest are no loops
+#: Optimisation as for debugging: calls spend their time in the runtime, and no loop of the rest is
 #: over data. GCC inlines less there, so it has less code to optimise.
 GLUE = "-Og"
 #: Names in an object contain its key, as a library may have several.

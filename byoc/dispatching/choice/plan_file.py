@@ -19,7 +19,7 @@ from typing import Any
 
 import tvm_ffi
 
-from ....analysis.support.checked_json import Json, Malformed, parse
+from ....analysis.support.files.checked_json import Json, Malformed, parse
 from ....analysis.support.files.regular import content
 from ....layout.model.digit import Digit
 from ....layout.model.layout import Layout

@@ -4,7 +4,7 @@
 >>> plan["regions"].items()[0]["ops"].items()
 Traceback (most recent call last):
 ...
-opinfo.analysis.support.checked_json.Malformed: regions[0].ops: expected a list, got 3
+opinfo.analysis.support.files.checked_json.Malformed: regions[0].ops: expected a list, got 3
 """
 
 from __future__ import annotations
