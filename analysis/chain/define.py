@@ -22,8 +22,8 @@ from ..lifting.tir.facts import simplify_coordinates
 from ..lifting.tir.unliftable import Unliftable
 from ..terms.term import TRUE, Int, TensorVar, Term, load
 from ..terms.traversal import map_loads, tensors
-from .confined import only_stores
-from .reach import Reach
+from .footprint import Reach
+from .stores_only import only_stores
 from .tensor_program import TensorDefinition, TensorProgram, body_at, coordinates_of
 from .whole_definitions import live_definitions, readers_of, substitute_partial, written_in_place
 

@@ -17,7 +17,7 @@ from ..results.op_info import Answer, Refusal
 from ..terms.term import TensorVar
 from ..terms.term.work import share
 from .definition_window import DefinitionWindow, Growing, Recover
-from .peel import Peel
+from .inlined_operators import Peel
 from .tensor_program import TensorDefinition, TensorProgram
 
 #: The most buffers that an operator's lowering writes.

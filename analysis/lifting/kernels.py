@@ -9,7 +9,7 @@ from ..terms.order import nonneg
 from ..terms.term import FALSE, ONE, SIZES, ZERO, Fold, Int, TensorVar, Term, Var, as_int, fresh
 from ..terms.traversal import free, subterms, tensors
 from .effects.effects import Effects, Write
-from .loops.close import carried_by, close
+from .loops.loop_summary import carried_by, close
 from .loops.scatter_loops import close_scatter
 from .parallel.threads import KernelLaunch, bound_threads, combine_threads
 from .positive_extents import positive_with

@@ -23,9 +23,9 @@ from .effects.effects import Effects, Write
 from .effects.extern_call import ExternCall
 from .effects.tensor_expression import TensorExpression
 from .externs import check_operands, execute, name_of
-from .iterate import Loops
-from .loops.repeat import close_while
+from .loop_iterations import Loops
 from .loops.scatter_loops import by_data
+from .loops.while_loops import close_while
 from .outputs import check_outputs, output, updates
 from .tir.annotations import check_annotations, check_keys
 from .tir.expression_checks import check_index

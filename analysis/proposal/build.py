@@ -16,8 +16,8 @@ from ..terms.traversal import free
 from .attribute_values import to_prim
 from .call_op import NotBuilt, call_op
 from .legalise import Legalised, legalise
+from .legalised_cache import Key, KnownFunction, key_of, recall, remember
 from .proposal import Constant, Proposal
-from .remember import Key, KnownFunction, key_of, recall, remember
 
 
 @dataclass(frozen=True)

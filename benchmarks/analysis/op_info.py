@@ -4,10 +4,9 @@
 
 Each run is a new process that first analyses another model, so that imports do not count and
 nothing of this model is remembered. `cold` is the first analysis, `warm` the median of the next
-ones, which reuse what the first one legalised (`analysis.remember`). Both are relative to the time
-of `LegalizeOps` before and after it. `median` and `p95` are of single PrimFuncs, analysed once
-more; `memory` is the growth of peak resident memory. Times are CPU times, figures medians over the
-runs.
+ones, which reuse what the first one legalised (`legalised_cache`). Both are relative to the time of
+`LegalizeOps` before and after it. `median` and `p95` are of single PrimFuncs, analysed once more;
+`memory` is the growth of peak resident memory. Times are CPU times, figures medians over the runs.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from ...terms.term import TensorVar, Term, Var
 from ...terms.traversal import substitute, tensors
 from ..effects.effects import Effects
 from ..tir.unliftable import Unliftable
-from .meeting import Index, SharedAccess, collision_facts, family, is_owned
+from .shared_accesses import Index, SharedAccess, collision_facts, family, is_owned
 
 
 @dataclass

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ...terms.term import TensorVar, Var
 from ...terms.traversal import free, tensors
 from ..effects.effects import Effects, Write
-from ..loops.close import carried_by
+from ..loops.loop_summary import carried_by
 from ..loops.scatter_loops import scatters
 from ..tir.unliftable import Unliftable
 

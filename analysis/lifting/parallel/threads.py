@@ -21,7 +21,7 @@ from ...terms.traversal import free, map_loads, substitute, tensors
 from ..effects.effects import Effects, Write, pinned_value
 from ..tir.node import items
 from ..tir.unliftable import Unliftable
-from .meeting import Index, Path, SharedAccess, is_owned
+from .shared_accesses import Index, Path, SharedAccess, is_owned
 
 DIVERGENT = -1
 

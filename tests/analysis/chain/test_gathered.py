@@ -7,7 +7,7 @@ import pytest
 import tvm
 
 from opinfo.analysis import Chain, op_infos
-from opinfo.analysis.chain.gathered import gathered
+from opinfo.analysis.chain.cut_gathers import gathered
 from opinfo.analysis.chain.tensor_program import coordinates_of
 from opinfo.analysis.terms.term import Int, TensorVar, Term, as_int, load, raw_call, size
 from opinfo.testing.unoptimised import unoptimised

@@ -14,7 +14,7 @@ from tvm.script import tirx as T
 from opinfo.analysis import Chain, Refusal, op_infos
 from opinfo.analysis.chain.define import define
 from opinfo.analysis.chain.definition_window import DefinitionWindow, Growing, Recover
-from opinfo.analysis.chain.peel import BUDGET, Peel
+from opinfo.analysis.chain.inlined_operators import BUDGET, Peel
 from opinfo.analysis.chain.segment import segment
 from opinfo.testing.strip import strip
 from tests.common.compose import differs

@@ -15,7 +15,7 @@ import tvm_ffi
 from ..lifting.tir.annotations import NEUTRAL
 from ..lifting.tir.node import items
 from ..support.tvm_compat import TENSOR_LOAD, is_predicated
-from .reach import ALL_REDUCE
+from .footprint import ALL_REDUCE
 
 _BINARY = ("Add", "Sub", "Mul", "Div", "Mod", "FloorDiv", "FloorMod", "Min", "Max", "And", "Or",
            "LT", "LE", "GT", "GE", "EQ", "NE", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "LShift",

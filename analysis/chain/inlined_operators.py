@@ -22,8 +22,8 @@ from ..answer.recover import recover_direct, recover_logical
 from ..results.op_info import LayoutNormalised, OpInfo, Refusal
 from ..terms.term import ONE, CallTerm, Fold, Int, Load, Reduce, TensorVar, Term, axis, load
 from ..terms.traversal import children, free, map_loads, replace, subterms, tensors
+from .cut_gathers import Cut, gathered, operand
 from .definition_window import DefinitionWindow, Growing, Recover, RecoverStep
-from .gathered import Cut, gathered, operand
 from .tensor_program import TensorDefinition, body_at, coordinates_of
 
 Recognised = tuple[DefinitionWindow, OpInfo | LayoutNormalised]

@@ -11,7 +11,7 @@ from tvm import relax
 from opinfo.analysis.certify.structural_equality import structurally_equal
 from opinfo.analysis.lifting.effects.tensor_expression import TensorExpression
 from opinfo.analysis.lifting.lift import lift
-from opinfo.analysis.proposal import build, remember
+from opinfo.analysis.proposal import build, legalised_cache
 from opinfo.analysis.proposal.build import rebuild
 from opinfo.analysis.proposal.legalise import legalise
 from opinfo.analysis.proposal.proposal import Proposal
@@ -21,7 +21,7 @@ from ...common.prim_funcs import lowered
 
 @pytest.fixture(autouse=True)
 def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remember, "_cache", {})
+    monkeypatch.setattr(legalised_cache, "_cache", {})
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_a_new_rule_is_asked(asked: list[Any]) -> None:
 
 
 def test_no_more_is_kept_than_told(monkeypatch: pytest.MonkeyPatch, asked: list[Any]) -> None:
-    monkeypatch.setattr(remember, "KEPT", 2)
+    monkeypatch.setattr(legalised_cache, "KEPT", 2)
     shapes = [(2, 2), (2, 3), (2, 2), (2, 4), (2, 2), (2, 3)]
     for shape in shapes:
         rebuild(SUBTRACT, _lifted(*shape))
