@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .config.strategy import Aot, Config, Dim, Generic, Jit, Library, Record, Strategy
     from .kernels.compiler import Compiler
     from .runtime.generation import Generation
-    from .runtime.manager import Budget
+    from .runtime.kernel_manager import Budget
     from .runtime.session import Session, stats
     from .runtime.session_events import Event, Settled, Waiting
     from .runtime.session_stats import SiteStats, Stats
@@ -26,7 +26,7 @@ _HOMES = {
     "compile.compile_shapes": ("CompiledShapes", "compile_shapes"),
     "kernels.compiler": ("Compiler",),
     "runtime.generation": ("Generation",),
-    "runtime.manager": ("Budget",),
+    "runtime.kernel_manager": ("Budget",),
     "runtime.session_events": ("Event", "Settled", "Waiting"),
     "tune.record": ("Recording",),
     "runtime.session": ("Session", "stats"),

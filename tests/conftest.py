@@ -32,7 +32,7 @@ import pytest
 from tvm.script.parser.core.diagnostics import Source
 
 from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
-from opinfo.byoc.codegen.host import VARIABLE, flags
+from opinfo.byoc.codegen.host_target import VARIABLE, flags
 
 from .oldest import expect_failures
 

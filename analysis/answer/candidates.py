@@ -19,7 +19,7 @@ from ..registry.call_recogniser import RecogniserFailure, attempt, proposals
 from ..registry.registry import Recogniser, extern_recognisers
 from ..results.op_info import Certificate, OpInfo, Refusal
 from ..terms.term import TensorVar
-from ..terms.term.work import spend
+from ..terms.term.work_budget import spend
 from .kind import pattern_kind
 
 #: The longest text of a tensor expression in a refusal.

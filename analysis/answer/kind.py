@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 from ..lifting.effects.tensor_expression import OutputDefinition, TensorExpression
 from ..results.op_info import PatternKind
-from ..terms.flat import flat, volume
+from ..terms.row_major import flat, volume
 from ..terms.term import FOREVER, ONE, ZERO, CallTerm, Fold, Int, Load, Reduce, Term, Var
 from ..terms.traversal import children, free, subterms
 

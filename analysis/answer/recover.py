@@ -21,14 +21,14 @@ from ..lifting.outputs import WritesInPlace
 from ..lifting.tir.unliftable import Unliftable
 from ..real import TooLarge, real
 from ..results.op_info import Answer, LayoutNormalised, OpInfo, Refusal
-from ..terms.term.work import Exhausted, budget
+from ..terms.term.work_budget import Exhausted, budget
 from ..terms.traversal import subterms
 from ..undo_layouts import logical_forms
 from ..undo_layouts.logical_answer import express_layouts, normalise
 from ..undo_layouts.places import unchanged_layouts
 from ..whole.whole_functions import whole_function
 from .candidates import certified_operator
-from .fault import fault
+from .internal_error import fault
 from .kind import pattern_kind
 from .recovered import Recovered
 

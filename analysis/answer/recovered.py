@@ -11,7 +11,7 @@ from ..proposal.answer_values import variables
 from ..results.op_info import Answer, OpInfo, Refusal, operator
 from ..results.over_variables import over_variables
 from ..terms.term import TensorVar, Var
-from .fault import fault
+from .internal_error import fault
 
 
 @dataclass(frozen=True)

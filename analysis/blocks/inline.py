@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ..lifting.tir.node import NodeDict
-from ..terms.flat import volume
+from ..terms.row_major import volume
 from ..terms.term import Int
 from .blocks import Stage
 from .definitions import BlockDefinition, definition, loads

@@ -26,11 +26,11 @@ from ..proposal.proposal import Proposal
 from ..real import TooLarge, real
 from ..results.op_info import ASSUMED, Certificate, Refusal
 from ..terms.term import Reduce, TensorVar, Term, Var, as_int
-from ..terms.term.work import spend
+from ..terms.term.work_budget import spend
 from ..terms.traversal import map_loads, subterms
 from .assumed_sizes import assumed, over_sizes, over_values
 from .assumptions import CANCELS, data_assumptions, simplifier_assumptions
-from .distinct import DISTINCT, stored_once
+from .distinct_indices import DISTINCT, stored_once
 from .sampled import Unequal, compare
 from .structural_equality import structurally_equal
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tvm import tirx
 
-from ..answer.fault import fault
+from ..answer.internal_error import fault
 from ..answer.kind import pattern_kind
 from ..answer.recover import recover_whole
 from ..certify.assumptions import CANCELS, simplifier_assumptions
@@ -21,7 +21,7 @@ from ..results.op_info import Answer, OpInfo, Refusal, operator, with_certificat
 from ..results.over_variables import over_variables
 from ..terms.show import show
 from ..terms.term import TensorVar, Var
-from ..terms.term.work import Exhausted, budget
+from ..terms.term.work_budget import Exhausted, budget
 from ..terms.traversal import tensors
 from .chain_result import Chain, OpaqueStep, PartlyRead, Step, StepResult, Value
 from .define import define

@@ -22,7 +22,7 @@ from ..lifting.tir.facts import simplify_coordinates
 from ..lifting.tir.unliftable import Unliftable
 from ..terms.term import TRUE, Int, TensorVar, Term, load
 from ..terms.traversal import map_loads, tensors
-from .footprint import Reach
+from .footprint import Footprint
 from .stores_only import only_stores
 from .tensor_program import TensorDefinition, TensorProgram, body_at, coordinates_of
 from .whole_definitions import live_definitions, readers_of, substitute_partial, written_in_place
@@ -153,7 +153,7 @@ class _Splitter(Executor):
         for tensor, writes in effects.writes.items():
             self.check_stores(tensor, writes)
         before = dict(self.version)
-        order = self._current(Reach(stmt, self).loads())
+        order = self._current(Footprint(stmt, self).loads())
         for tensor in [t for t in effects.writes if t in self.scopes]:
             try:
                 body = effects.read(tensor, coordinates_of(tensor))
@@ -172,8 +172,8 @@ class _Splitter(Executor):
         """Define the tensors that a statement stores as unknown, if it has no other effect."""
         if not only_stores(stmt):
             raise error
-        reach = Reach(stmt, self)
-        stored, read = reach.stores(), reach.loads()
+        footprint = Footprint(stmt, self)
+        stored, read = footprint.stores(), footprint.loads()
         if not stored:
             raise error
         # an element that it does not store keeps its value

@@ -23,7 +23,7 @@ from ..terms.term import TensorVar
 ALL_REDUCE = "tirx.tvm_thread_allreduce"
 
 
-class Reach:
+class Footprint:
     """The memory that a statement names; ``around`` has the buffers from outside."""
 
     def __init__(self, stmt: Any, around: Parameters) -> None:

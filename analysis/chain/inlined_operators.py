@@ -27,7 +27,7 @@ from .definition_window import DefinitionWindow, Growing, Recover, RecoverStep
 from .tensor_program import TensorDefinition, body_at, coordinates_of
 
 Recognised = tuple[DefinitionWindow, OpInfo | LayoutNormalised]
-Peeled = tuple[Recognised, ...]
+Pieces = tuple[Recognised, ...]
 #: Returns a tensor for the values of a term, which have this shape.
 New = Callable[[Term, tuple[Int, ...]], TensorVar]
 #: The most cuts for one operator, nested operators, and windows of one PrimFunc.
@@ -36,7 +36,7 @@ CUTS, DEPTH, BUDGET = 48, 16, 400
 LARGEST = 24
 
 
-class Peel:
+class InlinedOperators:
     """`Recover` of operators that are inlined into one another, for one PrimFunc.
 
     Results of parts are cached, failures included: equal terms share one tensor. ``budget`` bounds
@@ -45,19 +45,19 @@ class Peel:
 
     def __init__(self, recover: Recover, budget: int = BUDGET) -> None:
         self._recover = recover
-        self._cache: dict[tuple[Term | None, TensorVar], Peeled | None] = {}
+        self._cache: dict[tuple[Term | None, TensorVar], Pieces | None] = {}
         self._tried: dict[tuple[Any, ...], Recognised | None] = {}
         self._tensors: dict[tuple[Term, tuple[Int, ...]], TensorVar] = {}
         self._budget = budget
 
-    def __call__(self, definition: TensorDefinition, depth: int = DEPTH) -> Peeled | None:
+    def __call__(self, definition: TensorDefinition, depth: int = DEPTH) -> Pieces | None:
         """Return the operators of a definition, in order; None if a part is not recognised."""
         key = (definition.body, definition.tensor)
         if key not in self._cache:
-            self._cache[key] = self._peel(definition, depth)
+            self._cache[key] = self._cut(definition, depth)
         return self._cache[key]
 
-    def _peel(self, definition: TensorDefinition, depth: int) -> Peeled | None:
+    def _cut(self, definition: TensorDefinition, depth: int) -> Pieces | None:
         operator = self._recognised(definition)
         if operator is not None:
             return (operator,)
@@ -97,15 +97,15 @@ class Peel:
             self._tensors[key] = TensorVar("V", shape, dtype)
         return self._tensors[key]
 
-    def _inner(self, parts: Sequence[TensorDefinition], depth: int) -> Peeled | None:
+    def _inner(self, parts: Sequence[TensorDefinition], depth: int) -> Pieces | None:
         operators: dict[TensorVar, Recognised] = {}
         for definition in parts:
-            peeled = self(definition, depth)
-            if peeled is None:
+            pieces = self(definition, depth)
+            if pieces is None:
                 return None
             operators |= {
                 window.writes[0]: (window, info)
-                for window, info in peeled
+                for window, info in pieces
                 if window.writes[0] not in operators
             }
         return tuple(operators.values())

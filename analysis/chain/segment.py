@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from ..answer.recover import recover_direct, recover_logical
 from ..results.op_info import Answer, Refusal
 from ..terms.term import TensorVar
-from ..terms.term.work import share
+from ..terms.term.work_budget import share
 from .definition_window import DefinitionWindow, Growing, Recover
-from .inlined_operators import Peel
+from .inlined_operators import InlinedOperators
 from .tensor_program import TensorDefinition, TensorProgram
 
 #: The most buffers that an operator's lowering writes.
@@ -74,8 +74,8 @@ def segment(program: TensorProgram, recover: Recover) -> tuple[Part, ...]:
         best = _best(program, parts)
     if best.cost[0] == 0:
         return best.parts
-    peel = Peel(recover)
-    return tuple(p for part in _best(program, parts, peel).parts for p in _partly(part, peel))
+    cut = InlinedOperators(recover)
+    return tuple(p for part in _best(program, parts, cut).parts for p in _partly(part, cut))
 
 
 def _windows(program: TensorProgram, recover: Recover) -> Parts:
@@ -93,13 +93,13 @@ def _windows(program: TensorProgram, recover: Recover) -> Parts:
     return parts
 
 
-def _best(program: TensorProgram, parts: Parts, peel: Peel | None = None) -> Reading:
+def _best(program: TensorProgram, parts: Parts, cut: InlinedOperators | None = None) -> Reading:
     count = len(program.definitions)
     best: list[Reading | None] = [Reading(), *(None for _ in range(count))]
     for (start, stop), part in parts.items():
         before, best_here = best[start], best[stop]
         assert before is not None
-        read = _read(part, stop - start, peel)
+        read = _read(part, stop - start, cut)
         if read is not None:
             new = before.then(read)
             if best_here is None or new.cost < best_here.cost:
@@ -109,11 +109,11 @@ def _best(program: TensorProgram, parts: Parts, peel: Peel | None = None) -> Rea
     return last
 
 
-def _read(part: Part, count: int, peel: Peel | None) -> tuple[Part, ...] | None:
+def _read(part: Part, count: int, cut: InlinedOperators | None) -> tuple[Part, ...] | None:
     """A window as parts of a partition; one that is not understood must be a single definition."""
     if not isinstance(part.info, Refusal):
         return (part,)
-    inlined = _peeled(part, peel) if peel and count <= INLINED else None
+    inlined = _inlined(part, cut) if cut and count <= INLINED else None
     return inlined or ((part,) if count == 1 else None)
 
 
@@ -158,14 +158,14 @@ def _sum(*costs: Cost) -> Cost:
     return unknown, strain, steps
 
 
-def _peeled(part: Part, peel: Peel) -> tuple[Part, ...] | None:
+def _inlined(part: Part, cut: InlinedOperators) -> tuple[Part, ...] | None:
     """The operators inlined into a window with one result."""
     window = part.window
     if window is None or not _divisible(part):
         return None
     bodies = dict.fromkeys((window.body, window.written))
-    peeled = (peel(TensorDefinition(window.writes[0], body, frozenset())) for body in bodies)
-    operators = next((p for p in peeled if p is not None), None)
+    pieces = (cut(TensorDefinition(window.writes[0], body, frozenset())) for body in bodies)
+    operators = next((p for p in pieces if p is not None), None)
     if operators is None:
         return None
     stages = sum(info.certificate.stages for _, info in operators)
@@ -174,12 +174,12 @@ def _peeled(part: Part, peel: Peel) -> tuple[Part, ...] | None:
     return (replace(first, strain=strain), *remaining)
 
 
-def _partly(part: Part, peel: Peel) -> tuple[Part, ...]:
+def _partly(part: Part, cut: InlinedOperators) -> tuple[Part, ...]:
     """A definition that is not understood as operators over formulas that are not."""
     if not isinstance(part.info, Refusal) or not _divisible(part):
         return (part,)
     (definition,) = part.definitions
-    pieces = peel.partly(TensorDefinition(definition.tensor, definition.body, frozenset()))
+    pieces = cut.partly(TensorDefinition(definition.tensor, definition.body, frozenset()))
     if not pieces:
         return (part,)
     return tuple(

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from ..terms.condition_terms import conj, parts
 from ..terms.term import FALSE, TRUE, Term
-from ..terms.term.work import spend
+from ..terms.term.work_budget import spend
 from .exhaustive import exhaustive
 from .implication import follows_from
 from .smt import prove_int

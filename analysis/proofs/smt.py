@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ..terms.term import CallTerm, Int, Load, Term, Var, as_int
-from ..terms.term.work import spend
+from ..terms.term.work_budget import spend
 from ..terms.traversal import free
 from .exhaustive import is_counterexample
 from .verdict import Verdict

@@ -17,10 +17,10 @@ from ..proposal.proposal import Proposal
 from ..real import TooLarge
 from ..results.op_info import Refusal
 from ..support.warn import warn
-from ..terms.term.work import Exhausted
+from ..terms.term.work_budget import Exhausted
 from .checked_proposal import Invalid, check_proposals
 from .registry import Recogniser, RecogniserWarning, generation
-from .unchanged import Snapshot
+from .shared_state import Snapshot
 
 T = TypeVar("T")
 

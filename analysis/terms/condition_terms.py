@@ -13,7 +13,7 @@ from .integer import floordiv
 from .order import bounds, nonneg
 from .quotient import is_div
 from .term import FALSE, TRUE, CallTerm, Int, Term, as_int, integer, raw_call, recall, remember
-from .term.work import spend
+from .term.work_budget import spend
 
 
 def ge0(poly: Int) -> Term:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .term import FOREVER, CallTerm, Const, Fold, Int, Load, Reduce, TensorVar, Term, Var
-from .term.work import spend
+from .term.work_budget import spend
 
 Array = npt.NDArray[Any]
 #: The number of points at which a term is evaluated in one step.

@@ -15,7 +15,7 @@ from .condition_terms import conj, disj, eq0, ge0, ite, negate
 from .integer import floordiv
 from .order import nonneg
 from .term import CallTerm, Const, Int, Term, as_int, const, raw_call
-from .term.work import spend
+from .term.work_budget import spend
 
 #: No index exceeds it, so ``min(n, MAX_INT64)`` is n.
 MAX_INT64 = 2**63 - 1

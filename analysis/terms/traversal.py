@@ -26,7 +26,7 @@ from .term import (
     raw_call,
     raw_reduce,
 )
-from .term.work import spend
+from .term.work_budget import spend
 
 
 def children(term: Term) -> tuple[Term, ...]:

@@ -1,7 +1,7 @@
 """Undo packed, fused and permuted layouts: a tensor expression over logical buffers.
 
 Each parameter's buffer is treated as a view of a logical one, through a sequence of bijections of
-its coordinates (`analysis.undo_layouts.move`): digits of one coordinate are merged
+its coordinates (`analysis.undo_layouts.coordinate_change`): digits of one coordinate are merged
 (`analysis.undo_layouts.merges`), fused coordinates split (`analysis.undo_layouts.splits`), padding
 cropped (`analysis.undo_layouts.crop`), dimensions reordered (`analysis.undo_layouts.orders`). The
 views are guessed from the accesses. A wrong guess is harmless: no operator is recognised.
@@ -20,9 +20,9 @@ from ..lifting.effects.tensor_expression import TensorExpression
 from ..lifting.loops.reduction import canonical
 from ..results.buffer_layout import LETTERS, BufferLayout, PhysicalIndices
 from ..terms.term import TensorVar
+from .coordinate_change import LogicalState, simplify_indices
 from .crop import crop_padding
 from .merges import components, merge_pairs
-from .move import LogicalState, simplify_indices
 from .orders import candidates, reorder
 from .places import place
 from .splits import split_fused

@@ -13,7 +13,7 @@ from ..terms.condition_terms import ge0
 from ..terms.order import bounds
 from ..terms.scalar import is_literal
 from ..terms.term import ONE, CallTerm, TensorVar, Term, Var, as_int, integer
-from .move import LogicalState, apply_change, crop, guarded_loads
+from .coordinate_change import LogicalState, apply_change, crop, guarded_loads
 from .tensor_access import bare
 
 

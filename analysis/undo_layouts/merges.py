@@ -19,7 +19,7 @@ from ..terms.integer import floordiv
 from ..terms.quotient import is_div
 from ..terms.term import ONE, Int, TensorVar, Term, Var, as_int, fresh, mul
 from ..terms.traversal import free, ints, subterms
-from .move import LogicalState, apply_change, merge
+from .coordinate_change import LogicalState, apply_change, merge
 from .tensor_access import Access, Accesses, coefficient, only
 
 Pair = tuple[int, int, int]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ..terms.term import ONE, TensorVar
 from ..terms.traversal import free
-from .move import LogicalState, apply_change, arrange
+from .coordinate_change import LogicalState, apply_change, arrange
 from .tensor_access import Accesses, accesses, classes, only
 
 Order = Sequence[int | None]

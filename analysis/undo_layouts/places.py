@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..results.buffer_layout import BufferLayout, PhysicalIndices
 from ..terms.term import Int, TensorVar, Var, as_int, variable
-from .move import CoordinateChange
+from .coordinate_change import CoordinateChange
 
 
 def place(moves: Sequence[CoordinateChange], shape: tuple[Int, ...]) -> PhysicalIndices:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from ..terms.quotient import is_div
 from ..terms.term import ONE, ZERO, CallTerm, Int, TensorVar, Var, polynomial
 from ..terms.traversal import subterms
-from .move import (
+from .coordinate_change import (
     Facts,
     LogicalState,
     apply_change,

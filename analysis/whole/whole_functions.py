@@ -27,7 +27,7 @@ from ..paged.library_kernels import candidates
 from ..proposal.proposal import Proposal
 from ..results.op_info import ASSUMED, Certificate, OpInfo
 from ..terms.term import ZERO, TensorVar
-from ..terms.term.work import spend
+from ..terms.term.work_budget import spend
 from .propose_recurrences import propose_recurrences
 from .propose_suppressions import propose_suppressions
 

@@ -82,7 +82,7 @@ def measure(name: str) -> Row:
     import tvm
     from tvm import relax
 
-    from opinfo.byoc.codegen.host import native_target
+    from opinfo.byoc.codegen.host_target import native_target
     from opinfo.jit import Aot, Session, compile_shapes
 
     mod, arguments = (cnn if name in CNNS else transformer)(name)

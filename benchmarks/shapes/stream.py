@@ -111,7 +111,7 @@ def _default(mod: Any) -> Any:
     import tvm
     from tvm import relax
 
-    from opinfo.byoc.codegen.host import native_target
+    from opinfo.byoc.codegen.host_target import native_target
 
     executable = tvm.compile(mod, target=native_target())
     return relax.VirtualMachine(executable, tvm.cpu())["main"]

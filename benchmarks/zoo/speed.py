@@ -110,7 +110,7 @@ def ours(model: Subject, threads: int) -> tuple[Any, Call]:
     import tvm
 
     import opinfo
-    from opinfo.byoc.codegen.host import cpu
+    from opinfo.byoc.codegen.host_target import cpu
 
     values = model.inputs[0]
     shapes = {key: value.shape for key, value in values.items()}

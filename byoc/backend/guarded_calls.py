@@ -25,7 +25,7 @@ from ..patterns.subgraphs import Coarse
 from ..patterns.suggest import Unmet
 from .backend import Backend
 from .region import Region
-from .sized import sized
+from .sized_region import sized
 
 #: The default cost of a region in microseconds.
 COST = 0.0

@@ -10,7 +10,7 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from ...analysis.support.files.replacing import replacing
+from ...analysis.support.files.atomic_replace import replacing
 from ...analysis.support.progress import stage
 from ..backend.region import Region
 from ..backends.common.region_source import TEAM

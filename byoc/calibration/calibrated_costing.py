@@ -13,7 +13,7 @@ from ..backend.backend import Backend
 from ..backend.flops import flops
 from ..backend.match import Match
 from ..backend.region import Region, region
-from ..backend.sized import sized
+from ..backend.sized_region import sized
 from ..matching.tvm_chains import Ops, fused_chains
 from ..patterns.elementwise_groups import Infos
 from .cost_model import ESTIMATED, TVM, CostModel, Estimate

@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ...analysis.support.files.atomic_replace import replacing
 from ...analysis.support.files.checked_json import Json, Malformed, parse
-from ...analysis.support.files.regular import content
-from ...analysis.support.files.replacing import replacing
+from ...analysis.support.files.regular_files import content
 from .workload import SIZES, Workload, straightforward
 
 FORMAT = 1

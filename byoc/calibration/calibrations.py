@@ -16,7 +16,7 @@ from ...analysis.support.files.user_cache import user_cache
 from ...analysis.support.warn import warn
 from ..backend.catalog import find, unusable
 from ..backend.guarded_calls import guarded
-from ..codegen.host import VARIABLE, flags, model_name
+from ..codegen.host_target import VARIABLE, flags, model_name
 from ..codegen.loading.cuda_device import cuda_device, no_gpu
 from ..process import trust
 from .calibration import CalibratedMachine, Calibration, CalibrationRefused

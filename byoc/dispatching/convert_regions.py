@@ -14,7 +14,7 @@ from ..backend.backend import Backend, Code
 from ..backend.match import Match
 from ..backend.region import Placed, Region, region
 from ..codegen.call_converters import converted, converter
-from ..codegen.probe import culprits
+from ..codegen.failing_regions import culprits
 from ..matching.lowered import Lowered
 from ..patterns.failure import Failure, Fault, one_line
 

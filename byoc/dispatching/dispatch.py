@@ -17,7 +17,7 @@ from ...layout.graph.not_lowered import warn_if_not_lowered
 from ...layout.search.constraints import Desired
 from ..backend.backend import Backend, Code
 from ..calibration.calibration import Calibration
-from ..codegen.probe import Unbuildable
+from ..codegen.failing_regions import Unbuildable
 from ..matching.force import CannotForce
 from ..matching.lowered import Lowered
 from .choice.choose import Chosen, choose

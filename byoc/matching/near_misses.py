@@ -18,7 +18,7 @@ NOT_CHOSEN = "it matches, but another choice was forced or costs less"
 
 
 @dataclass(frozen=True)
-class Miss:
+class NearMiss:
     """A pattern that does not match an operator.
 
     Attributes:
@@ -50,9 +50,11 @@ class _Partial:
     pattern: Pattern
     state: MatchState
 
-    def miss(self, passed: int, unmet: Unmet, matched: int | None = None) -> Miss:
-        n = len(self.state.chain) if matched is None else matched
-        return Miss(self.backend.name, self.pattern.name, n, passed, unmet.reason, unmet.suggestion)
+    def miss(self, passed: int, unmet: Unmet, matched: int | None = None) -> NearMiss:
+        count = len(self.state.chain) if matched is None else matched
+        return NearMiss(
+            self.backend.name, self.pattern.name, count, passed, unmet.reason, unmet.suggestion
+        )
 
     @property
     def reach(self) -> tuple[bool, int]:
@@ -81,11 +83,11 @@ class PartialMatches:
             if op not in self.within or partial.reach > self.within[op].reach:
                 self.within[op] = partial
 
-    def nearest(self, op: Op) -> Miss | None:
+    def nearest(self, op: Op) -> NearMiss | None:
         """The miss that matches most ops, then most conditions; the first of equals."""
         return max(self.misses(op), key=lambda miss: (miss.matched, miss.passed), default=None)
 
-    def misses(self, op: Op) -> Iterator[Miss]:
+    def misses(self, op: Op) -> Iterator[NearMiss]:
         if op in self.within:
             yield self._unfinished(op, self.within[op])
         yield from self._as_anchor(op)
@@ -95,7 +97,7 @@ class PartialMatches:
                 yield from self._as_follower(op, value, value.producer)
                 yield from self._behind(op, value.producer)
 
-    def _unfinished(self, op: Op, partial: _Partial) -> Miss:
+    def _unfinished(self, op: Op, partial: _Partial) -> NearMiss:
         """A pattern that contains the op, and needs a follower or was not chosen."""
         pattern, state = partial.pattern, partial.state
         last = state.chain[-1]
@@ -112,7 +114,7 @@ class PartialMatches:
         failed = max(failure for step in steps if (failure := step.failing(after)))
         return partial.miss(failed[0], failed[1].after(needs))
 
-    def _as_anchor(self, op: Op) -> Iterator[Miss]:
+    def _as_anchor(self, op: Op) -> Iterator[NearMiss]:
         start = node(op, self.infos)
         assert start is not None
         for backend in self.backends:
@@ -123,9 +125,9 @@ class PartialMatches:
                 elif failed is not None and any(start.info.name in s.names for s in pattern.steps):
                     before = _before(pattern, start.info.name)
                     reason = f"{start.info.name} must follow {listed(before)}"
-                    yield Miss(backend.name, pattern.name, 0, -2, reason)
+                    yield NearMiss(backend.name, pattern.name, 0, -2, reason)
 
-    def _in_coarse(self, op: Op) -> Iterator[Miss]:
+    def _in_coarse(self, op: Op) -> Iterator[NearMiss]:
         """The op in a coarse region."""
         candidate = node(op, self.infos)
         assert candidate is not None
@@ -134,11 +136,11 @@ class PartialMatches:
                 failed = coarse.failing(candidate)
                 if failed is None:
                     suggestion = force(candidate.info.name, f"{backend.name}.{coarse.name}")
-                    yield Miss(backend.name, coarse.name, 1, 0, NOT_CHOSEN, suggestion)
+                    yield NearMiss(backend.name, coarse.name, 1, 0, NOT_CHOSEN, suggestion)
                 elif failed[0] >= -1:
                     yield _missed(backend, coarse.name, failed)
 
-    def _as_follower(self, op: Op, value: Value, producer: Op) -> Iterator[Miss]:
+    def _as_follower(self, op: Op, value: Value, producer: Op) -> Iterator[NearMiss]:
         """The op reads the result of a partial match."""
         candidate = node(op, self.infos, value)
         assert candidate is not None
@@ -160,7 +162,7 @@ class PartialMatches:
                 passed, unmet = max(failed)
                 yield partial.miss(passed, unmet.after(f"after {last}, "))
 
-    def _behind(self, op: Op, between: Op) -> Iterator[Miss]:
+    def _behind(self, op: Op, between: Op) -> Iterator[NearMiss]:
         """Another op stands between a partial match and the op."""
         name = _name(op, self.infos)
         for value in between.inputs:
@@ -175,9 +177,9 @@ class PartialMatches:
                     yield partial.miss(-2, Unmet(reason, suggestion))
 
 
-def _missed(backend: Backend, pattern: str, failed: tuple[int, Unmet]) -> Miss:
+def _missed(backend: Backend, pattern: str, failed: tuple[int, Unmet]) -> NearMiss:
     passed, unmet = failed
-    return Miss(backend.name, pattern, 0, passed, unmet.reason, unmet.suggestion)
+    return NearMiss(backend.name, pattern, 0, passed, unmet.reason, unmet.suggestion)
 
 
 def _before(pattern: Pattern, name: str) -> set[str]:

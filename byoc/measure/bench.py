@@ -12,10 +12,10 @@ import tvm
 
 from ..process.folder import Folder
 from ..process.fork_pool import Died, ForkPool, JobFailed
+from .local_servers import LocalServers
 from .measure import Measure
 from .measure_jobs import NotLoaded, OnServer, Server, Unreachable
 from .measured import Excluded, MeasureError, Result
-from .servers import LocalServers
 
 #: The number of servers to try, if they end before they are reached.
 ATTEMPTS = 3

@@ -15,8 +15,8 @@ from ..codegen.call_converters import code
 from ..patterns.elementwise_groups import Infos
 from ..patterns.failure import ForeignError
 from .compare import Array, drawn
-from .key import Key, hash_of_code
 from .subject import Subject, joined
+from .timing_key import Key, hash_of_code
 
 #: The ``backend`` of a candidate that TVM generates itself.
 TVM = "tvm"

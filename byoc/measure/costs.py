@@ -25,11 +25,11 @@ from ..calibration.prune_matches import Pruning
 from ..matching.tvm_chains import Ops, fused_chains
 from ..patterns.elementwise_groups import Infos
 from .candidate import TVM, Candidate, ConverterFailed, by_backend, by_tvm
-from .key import Key
 from .measure import Measure
 from .measured import Excluded, Measured, Result, Timing
 from .run_candidates import results
 from .subject import Extents, NotMeasurable, Subject, subject
+from .timing_key import Key
 
 
 class Costing:

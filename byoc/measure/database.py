@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ...analysis.support.files.regular import content
+from ...analysis.support.files.regular_files import content
 from ...analysis.support.warn import warn
-from .key import Key
 from .measured import Excluded, Measured, Result
+from .timing_key import Key
 
 FORMAT = 1
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import tvm
 
-from ..codegen.host import model_name
+from ..codegen.host_target import model_name
 from ..codegen.loading.cuda_device import cuda_device, needed_gpu, no_runtime
 from .candidate import TimingMachine
 from .database import Database

@@ -17,10 +17,10 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 
 from .candidate import Candidate
-from .key import Key
 from .measure import Measure
 from .measure_session import MeasureSession, Put, batch_size, together
 from .measured import Result
+from .timing_key import Key
 
 
 def results(candidates: Iterable[Candidate], how: Measure) -> tuple[dict[Key, Result], set[Key]]:

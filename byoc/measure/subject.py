@@ -20,7 +20,7 @@ from tvm import relax, tirx
 
 from ...layout.graph.relax_graph import Op, Value
 from ..backend.region import results_of
-from .key import hash_of_module
+from .timing_key import hash_of_module
 
 Extents = Mapping[str, int]
 #: The value of a symbolic extent without a declared one.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ...analysis.terms.term.work import Exhausted
+from ...analysis.terms.term.work_budget import Exhausted
 
 #: The text of each failure, by the hook of a backend or the stage of a build.
 STAGES = {

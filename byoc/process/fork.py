@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import NoReturn
 
-from .patience import Patience
+from .time_limit import TimeLimit
 
 #: Seconds between two checks of a silent fork.
 PAUSE = 0.02
@@ -37,7 +37,7 @@ def forked(work: Callable[[], bytes], seconds: float) -> tuple[bytes, int]:
         finally:
             os.close(write)
         os.set_blocking(end, False)
-        return _answer(pid, end, Patience(pid, seconds))
+        return _answer(pid, end, TimeLimit(pid, seconds))
     finally:
         os.close(end)
 
@@ -52,7 +52,7 @@ def _child(work: Callable[[], bytes], write: int) -> NoReturn:
         os._exit(1)
 
 
-def _answer(pid: int, end: int, patience: Patience) -> tuple[bytes, int]:
+def _answer(pid: int, end: int, limit: TimeLimit) -> tuple[bytes, int]:
     """All output until the fork ends; a process that it leaves behind may hold the pipe open."""
     poll = select.poll()  # select only takes descriptors below 1024
     poll.register(end, select.POLLIN)
@@ -69,10 +69,10 @@ def _answer(pid: int, end: int, patience: Patience) -> tuple[bytes, int]:
             return b"".join(parts), os.waitstatus_to_exitcode(status)
         if got:
             continue
-        if patience.is_over():
+        if limit.is_over():
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
-            raise TimeoutError(f"it exceeded the limit of {patience.seconds:g} s")
+            raise TimeoutError(f"it exceeded the limit of {limit.seconds:g} s")
         if got is None:
             poll.poll(1e3 * PAUSE)
         else:  # the pipe is closed, which the poll would say at once

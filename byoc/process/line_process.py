@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NoReturn
 
 from .folder import Folder
-from .patience import Patience
 from .spawn import spawn
 from .status import ended
+from .time_limit import TimeLimit
 
 
 class ProcessDied(RuntimeError):
@@ -28,7 +28,7 @@ class ProcessDied(RuntimeError):
 class LineProcess:
     """Starts the process when it is first needed, and again after it died.
 
-    A job may take ``seconds``, and starting the process ``starting`` seconds (see `Patience`). The
+    A job may take ``seconds``, and starting the process ``starting`` seconds (see `TimeLimit`). The
     process is ended after ``idle`` seconds without a job. It leads a process group: its children
     are killed with it, and an interrupt from the terminal reaches only its owner.
     """
@@ -129,9 +129,9 @@ class LineProcess:
 
     def _answer(self, seconds: float, doing: str) -> dict[str, Any]:
         """The next line; if none comes in time, the process is ended."""
-        patience = self._patience(seconds)
+        limit = self._limit(seconds)
         while b"\n" not in self._unread:
-            self._unread += self._more(patience, doing)
+            self._unread += self._more(limit, doing)
         line, _, self._unread = self._unread.partition(b"\n")
         try:
             answer = json.loads(line)
@@ -144,30 +144,30 @@ class LineProcess:
 
     def _bytes(self, count: int, seconds: float, doing: str) -> bytes:
         """The bytes after a line."""
-        patience = self._patience(seconds)
+        limit = self._limit(seconds)
         parts, received = [self._unread[:count]], len(self._unread[:count])
         self._unread = self._unread[count:]
         while received < count:
-            got = self._more(patience, doing)
+            got = self._more(limit, doing)
             parts.append(got[: count - received])
             self._unread = got[count - received :]
             received += len(parts[-1])
         return b"".join(parts)
 
-    def _patience(self, seconds: float) -> Patience:
+    def _limit(self, seconds: float) -> TimeLimit:
         assert self._process is not None
-        return Patience(self._process.pid, seconds)
+        return TimeLimit(self._process.pid, seconds)
 
-    def _more(self, patience: Patience, doing: str) -> bytes:
+    def _more(self, limit: TimeLimit, doing: str) -> bytes:
         """The next output; if none comes in time, the process is ended."""
         assert self._process is not None and self._process.stdout is not None
         poll = select.poll()  # select only takes descriptors below 1024
         pipe = self._process.stdout.fileno()
         poll.register(pipe, select.POLLIN)
-        while not poll.poll(1e3 * patience.next):
-            if patience.is_over():
+        while not poll.poll(1e3 * limit.next):
+            if limit.is_over():
                 self.close()
-                raise self.died(f"{doing} took more than {patience.seconds:g} s; it was stopped")
+                raise self.died(f"{doing} took more than {limit.seconds:g} s; it was stopped")
         got = os.read(pipe, 1 << 16)
         if not got:
             self._ended()

@@ -17,9 +17,9 @@ from tvm import relax, tirx
 
 from ...analysis.support.warn import warn
 from ..arguments.signature import CACHES, LENGTH, extents_of
+from .cache_forms import FoundCache, place_of
 from .cache_kernels import CacheKernels, append, global_var, keep, update
 from .find_caches import NO_CACHE, FoundCaches, find_caches, keeper
-from .forms import FoundCache, place_of
 
 
 def append_in_place(mod: Any) -> Any:

@@ -10,7 +10,7 @@ import tvm_ffi
 from tvm import ir, relax
 
 from ..arguments.signature import LENGTH, extents_of
-from .forms import FoundCache, Place, Values, cache_form, place_of, resolved
+from .cache_forms import FoundCache, Place, Values, cache_form, place_of, resolved
 
 #: The reason of functions that have nothing to do with caches.
 NO_CACHE = "it returns no parameter with new rows"

@@ -23,7 +23,7 @@ from ...byoc.building.read_target import read_target
 from ...byoc.codegen.deduplicate import deduplicate
 from ...byoc.codegen.executable import executable
 from ...byoc.codegen.export import export_library
-from ...byoc.codegen.host import native_target
+from ...byoc.codegen.host_target import native_target
 from ...byoc.codegen.loading.arity import check_calls
 from ...byoc.codegen.loading.load_checked import load_checked
 from ...byoc.dispatching.choice.plan_file import DispatchPlan

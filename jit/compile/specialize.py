@@ -10,7 +10,7 @@ from typing import Any
 from tvm import relax, tirx
 
 from ...analysis import Refusal, op_infos
-from ...analysis.support.copied import copied
+from ...analysis.support.deep_copy import copied
 from ...analysis.support.exports import renamed_parameter
 from ...analysis.support.progress import stage
 from ...analysis.support.rewrite_functions import rewrite_functions

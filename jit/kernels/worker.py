@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from ...byoc.process.without_torch import leave_out_torch
 from ..store.kernel_key import toolchain
 from .generic_kernel import GenericKernel, identity
-from .pace import Pace
+from .job_priority import JobPriority
 
 if TYPE_CHECKING:
     from .build_kernel import KernelBuilder
@@ -31,7 +31,7 @@ def main() -> int:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # keep prints of libraries out of the answers
     _yield_to_requests()
-    pace = Pace()
+    priority = JobPriority()
     # Hash the sources before importing them: a change in between then changes the key.
     versions = toolchain()
     leave_out_torch()
@@ -41,7 +41,7 @@ def main() -> int:
     for line in sys.stdin:
         job = json.loads(line)
         try:
-            _say(answers, pace.run(partial(_answer, job, builders)))
+            _say(answers, priority.run(partial(_answer, job, builders)))
         except Exception as error:  # report any failure to schedule, compile or link
             _say(answers, {"error": f"{type(error).__name__}: {_reason(str(error))[:500]}"})
     return 0

@@ -1,6 +1,6 @@
 """Prove that a dimension of a kernel may be padded."""
 
-from .claim import Grown, Padded
 from .pad_safe import pad_safe
+from .padding_claim import Grown, Padded
 
 __all__ = ["Grown", "Padded", "pad_safe"]

@@ -14,7 +14,7 @@ from ...analysis.terms.reduction_terms import SMALL
 from ...analysis.terms.term import Const, TensorVar, Term, Var, variable
 from ...analysis.terms.traversal import free, subterms
 from ..dims.symbolic_dims import Symbol, Unbound, symbols
-from .claim import FINITE, Grown, Padded
+from .padding_claim import FINITE, Grown, Padded
 from .padding_equality import PaddingEquality
 from .padding_problem import Needs, PaddingProblem, UnprovedPadding
 from .padding_value import Number

@@ -18,7 +18,7 @@ from ..kernels.compiler import CompileFailed, Compiler, CompilerDied, Interrupte
 from ..kernels.generic_kernel import GenericKernel
 from ..store import kernel_key
 from ..store.store import KernelStore
-from .pages import pages
+from .loaded_memory import pages
 
 LOG = logging.getLogger("opinfo.jit")
 #: Bytes of a loaded kernel besides its pages: tables of the loader, an entry in a site's cache.

@@ -17,7 +17,7 @@ from ...byoc.process.folder import Folder
 from ..arguments.signature import Signature
 from ..kernels.generic_kernel import GenericKernel, identity
 from .library_table import STATIC, parsed
-from .pages import cut
+from .loaded_memory import cut
 
 MODES = {"generic": 0, "record": 1, "jit": 2}
 #: Identity of the file from which this process first loaded each path.

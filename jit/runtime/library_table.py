@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ...analysis.support.files.regular import open_regular
+from ...analysis.support.files.regular_files import open_regular
 from ...byoc.patterns.failure import last_line
 from ..arguments.boundary import Range
 

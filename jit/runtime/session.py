@@ -21,15 +21,15 @@ from ..store.store import KernelStore
 from ..tune.record import Recording
 from .function import Function
 from .generation import Generation
+from .kernel_manager import Budget, KernelManager
 from .library import Sites, loaded
-from .manager import Budget, Manager
 from .session_events import Settled
 from .session_stats import SiteStats, Stats
 
 Served = tuple[int, int]
 _OPEN: weakref.WeakSet[Session] = weakref.WeakSet()
 #: The manager of each served library; the loader shares one copy of a library in a process.
-_SERVED: dict[Served, Manager | None] = {}
+_SERVED: dict[Served, KernelManager | None] = {}
 _LOCK = threading.Lock()
 
 
@@ -97,7 +97,9 @@ class Session:
         self._main = self["main"] if "main" in self.functions else None
         sites.open(budget.waiting)
         ended = functools.partial(_SERVED.pop, file, None)
-        manager = self._manager = _SERVED[file] = Manager(sites, budget, store, compiler, ended)
+        manager = self._manager = _SERVED[file] = KernelManager(
+            sites, budget, store, compiler, ended
+        )
         try:
             for site in sites.sites:
                 sites.configure(site, site.strategy, budget.shapes)
@@ -256,7 +258,7 @@ def _function(module: Any, device: Any, name: str) -> Any:
     return relax.VirtualMachine(module, device)[name]
 
 
-def _close_collected(manager: Manager, pid: int) -> None:
+def _close_collected(manager: KernelManager, pid: int) -> None:
     """Close the manager of a collected session.
 
     It does not join the thread, because the garbage collector may run under a lock that the thread

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from ...analysis.support.warn import warn
 from ...byoc.process import trust
-from . import entries, leases, private
+from . import default_folder, entries, leases
 from .entries import KEY, SUFFIX
 from .kernel_file import Damaged, opened, packed
 from .leases import Lease
@@ -63,7 +63,7 @@ class KernelStore:
         for name, bound in (("max_bytes", max_bytes), ("max_count", max_count)):
             if not bound > 0:
                 raise ValueError(f"KernelStore: {name} must be positive, got {bound!r}")
-        self.folder = private.default_folder() if folder is None else Path(folder)
+        self.folder = default_folder.default_folder() if folder is None else Path(folder)
         self.max_bytes, self.max_count = max_bytes, max_count
         self._lock = threading.Lock()
         self._warned: set[str] = set()

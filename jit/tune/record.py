@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...analysis.support.files.atomic_replace import replacing
 from ...analysis.support.files.checked_json import Json, Malformed, parse
-from ...analysis.support.files.regular import content
-from ...analysis.support.files.replacing import replacing
+from ...analysis.support.files.regular_files import content
 from ...analysis.support.warn import warn
 from ...byoc.patterns.failure import last_line
 

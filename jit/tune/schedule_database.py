@@ -14,7 +14,7 @@ from typing import Any
 import tvm
 from tvm.s_tir import Schedule
 
-from ...analysis.support.copied import copied
+from ...analysis.support.deep_copy import copied
 from ...analysis.support.files.checked_json import Json, parse
 from ...byoc.patterns.failure import last_line
 from ...byoc.process import trust

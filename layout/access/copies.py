@@ -11,7 +11,7 @@ from ...analysis.blocks.block_terms import Opaque
 from ...analysis.blocks.blocks import BlockAccess, Stage, stages
 from ...analysis.lifting.tir.node import items
 from ...analysis.support.tvm_compat import TensorLoad
-from ...analysis.terms.flat import flat, volume
+from ...analysis.terms.row_major import flat, volume
 from ...analysis.terms.term import ONE
 from ..model.extents import literal, physical, term
 from ..model.layout import Layout

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...analysis.answer.analyser import Analyser
-from ...analysis.answer.fault import fault
+from ...analysis.answer.internal_error import fault
 from ...analysis.answer.recover import recover_direct
 from ...analysis.blocks.blocks import Forms
 from ...analysis.certify.structural_equality import ByStructure
 from ...analysis.results.op_info import Answer, Refusal
-from ...analysis.terms.term.work import Exhausted, budget
+from ...analysis.terms.term.work_budget import Exhausted, budget
 from .rewrite import Rewriter
 
 #: By function and position, the least and the greatest element that a parameter may have.

@@ -19,7 +19,7 @@ from ...analysis.blocks.definitions import BlockDefinition, Undefined, resolve
 from ...analysis.blocks.inline import Use, inlinable
 from ...analysis.lifting.tir.node import NodeDict, items
 from ...analysis.support.tvm_compat import SBlock, SBlockRealize, TensorLoad, source_of
-from ...analysis.terms.flat import volume
+from ...analysis.terms.row_major import volume
 from ..access.copies import copies
 
 

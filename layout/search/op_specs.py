@@ -15,7 +15,7 @@ from ...analysis.lifting.effects.tensor_expression import TensorExpression
 from ...analysis.lifting.tir.node import items
 from ...analysis.results.op_info import Answer, Refusal
 from ...analysis.support.progress import stage
-from ...analysis.terms.flat import volume
+from ...analysis.terms.row_major import volume
 from ...analysis.terms.term import Load
 from ..access.flow import BlockGraph, flow
 from ..alternatives.op_spec import OpSpec

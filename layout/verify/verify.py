@@ -1,8 +1,8 @@
 """Prove that a PrimFunc over other layouts computes the same.
 
-Both are lifted. Every buffer of the new one is taken back to logical coordinates, by one move
-(`analysis.undo_layouts.move`) with the layout's index map. That leaves two definitions over the
-same buffers, which are proved equal output by output.
+Both are lifted. Every buffer of the new one is taken back to logical coordinates, by one
+change (`analysis.undo_layouts.coordinate_change`) with the layout's index map. That leaves two
+definitions over the same buffers, which are proved equal output by output.
 
     out[i] = out'[forward(i)],    x'[q] = x[backward(q)]    where q = forward(backward(q))
 """
@@ -28,7 +28,13 @@ from ...analysis.terms.scalar import call
 from ...analysis.terms.term import CallTerm, TensorVar, Term, Var, const, load
 from ...analysis.terms.traversal import map_loads as rename
 from ...analysis.terms.traversal import rebuild
-from ...analysis.undo_layouts.move import CoordinateChange, Facts, Index, LogicalState, apply_change
+from ...analysis.undo_layouts.coordinate_change import (
+    CoordinateChange,
+    Facts,
+    Index,
+    LogicalState,
+    apply_change,
+)
 from ..model.extents import literal, physical, term
 from ..model.layout import Layout, ParamLayouts
 from .result_padding import check_padding

@@ -180,7 +180,7 @@ leave_out_torch()  # which has GNU OpenMP too
 import numpy as np, tvm
 from tvm import relax
 from opinfo.byoc.compile import compile_module
-from opinfo.byoc.codegen.host import native_target
+from opinfo.byoc.codegen.host_target import native_target
 
 builder = relax.BlockBuilder()
 x = relax.Var("x", relax.TensorType((1, 32, 64, 64), "float32"))
@@ -226,7 +226,7 @@ import numpy as np, tvm
 from tvm import relax
 from tvm.script import tirx as T
 from opinfo.byoc.compile import compile_module
-from opinfo.byoc.codegen.host import native_target
+from opinfo.byoc.codegen.host_target import native_target
 
 @T.prim_func(s_tir=True)
 def last(x: T.Buffer((262144,), "float32"), out: T.Buffer((256,), "float32")):

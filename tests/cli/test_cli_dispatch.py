@@ -15,7 +15,7 @@ from tvm import relax
 from typer.testing import CliRunner, Result
 
 from opinfo.byoc import Code, Region, dispatch, register
-from opinfo.byoc.codegen.host import cpu as native_cpu
+from opinfo.byoc.codegen.host_target import cpu as native_cpu
 from opinfo.byoc.matching.diagnose import FallbackOp
 from opinfo.byoc.measure import Excluded, Measured, Timing
 from opinfo.cli import app

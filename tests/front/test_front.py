@@ -13,7 +13,7 @@ import tvm_ffi
 from tvm import relax
 
 import opinfo
-from opinfo.byoc.codegen.host import cpu
+from opinfo.byoc.codegen.host_target import cpu
 from opinfo.byoc.process.spawn import spawn
 from opinfo.front.compiled_model import describe
 from opinfo.verify import trial_runs

@@ -16,7 +16,7 @@ from tvm.script import tirx as T
 from tvm.script.parser import ir as I
 
 import opinfo
-from opinfo.analysis.support.files.replacing import replacing
+from opinfo.analysis.support.files.atomic_replace import replacing
 from opinfo.byoc.building.build_library import copy_library
 from opinfo.byoc.codegen.compilers import toolchain
 from opinfo.byoc.codegen.compilers.toolchain import CompilerError

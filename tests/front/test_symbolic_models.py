@@ -12,7 +12,7 @@ import tvm
 from tvm import relax
 
 import opinfo
-from opinfo.byoc.codegen.host import cpu
+from opinfo.byoc.codegen.host_target import cpu
 from opinfo.front import compiled_model
 from opinfo.jit import Config, Dim, Recording
 

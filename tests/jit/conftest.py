@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tvm import tirx
 
-from opinfo.byoc.codegen.host import native_target
+from opinfo.byoc.codegen.host_target import native_target
 from opinfo.jit import (
     CompiledShapes,
     Compiler,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ...terms.condition_terms import conj, eq0, ge0
-from ...terms.flat import volume
+from ...terms.row_major import volume
 from ...terms.term import ONE, TRUE, ZERO, Int, Term, Var, as_int, variable
 from ...terms.traversal import free, ints, substitute
 from ..maps.to_terms import Map

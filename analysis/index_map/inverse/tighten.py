@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from ...proofs.verdict import Verdict
 from ...terms.condition_terms import ge0
-from ...terms.flat import volume
 from ...terms.interval import interval
+from ...terms.row_major import volume
 from ...terms.term import Int, integer
 from ..engines.goal import Goal
 from ..engines.image import Image

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from ...lifting.effects.tensor_expression import TensorExpression
-from ...terms.flat import volume
+from ...terms.row_major import volume
 from ...terms.scalar import is_const
 from ...terms.term import ONE, CallTerm, Const, Int, Load, Reduce, TensorVar, Term, Var
 from ...terms.traversal import subterms

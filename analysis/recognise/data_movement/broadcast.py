@@ -15,8 +15,8 @@ from ...lifting.effects.tensor_expression import TensorExpression
 from ...proposal.proposal import Proposal
 from ...registry import Matches, Refuses, recogniser
 from ...results.op_info import Refusal
-from ...terms.flat import flat, volume
 from ...terms.integer import floordiv, floormod
+from ...terms.row_major import flat, volume
 from ...terms.term import ONE, Int, integer
 from .._forms.access_functions import AccessRead, dims, ratio, single_read
 

@@ -18,7 +18,7 @@ from ...proposal.proposal import Proposal
 from ...registry import Matches, Refuses, recogniser
 from ...results.op_info import Refusal
 from ...solving.integer_equations import solve
-from ...terms.flat import volume
+from ...terms.row_major import volume
 from ...terms.term import ONE, ZERO, Int, Load, Var, as_int, fresh
 from ...terms.traversal import free
 from .._forms.access_functions import literal, pieces

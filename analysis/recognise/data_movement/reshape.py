@@ -12,7 +12,7 @@ from ...lifting.effects.tensor_expression import TensorExpression
 from ...proposal.proposal import Proposal
 from ...registry import Matches, Refuses, recogniser
 from ...results.op_info import Refusal
-from ...terms.flat import flat, volume
+from ...terms.row_major import flat, volume
 from ...terms.term import ONE, ZERO, Int
 from .._forms.access_functions import dims, single_read
 

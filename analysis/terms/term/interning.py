@@ -9,7 +9,7 @@ import itertools
 import weakref
 from typing import Any
 
-from .work import look
+from .work_budget import look
 
 UID = itertools.count()
 #: Terms between two readings of the clock: to read it for each would cost too much.

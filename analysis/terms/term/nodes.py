@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 from .interning import TABLE, Interned, intern_new
-from .work import spend
+from .work_budget import spend
 
 #: Longer sums are counted as work when they are created.
 LONG = 8

@@ -13,7 +13,7 @@ from tvm import relax, tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from opinfo.analysis import Chain, Constant, OpInfo, Step
-from opinfo.analysis.certify.distinct import DISTINCT
+from opinfo.analysis.certify.distinct_indices import DISTINCT
 from opinfo.analysis.lifting.parallel.threads import IN_STEP
 from opinfo.analysis.proposal.attribute_values import to_prim
 from opinfo.analysis.proposal.call_op import call_op

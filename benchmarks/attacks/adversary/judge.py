@@ -22,7 +22,7 @@ from opinfo.analysis import (
     op_info,
     op_infos,
 )
-from opinfo.analysis.answer.fault import FAULT
+from opinfo.analysis.answer.internal_error import FAULT
 
 from . import oracle
 from .generate import program

@@ -15,7 +15,7 @@ import tvm
 from tvm.tirx.buffer import is_buffer_var
 
 from opinfo.analysis import Refusal
-from opinfo.byoc.codegen.host import native_target
+from opinfo.byoc.codegen.host_target import native_target
 from opinfo.jit.schedule import schedule
 from opinfo.layout import Digit, Layout
 from opinfo.layout.rewrite.rewrite import rewrite

@@ -177,7 +177,7 @@ def relax_step(net: Net, ops: Callable[[Any], RelaxOps], threads: int) -> tuple[
     from tvm import relax
 
     import opinfo
-    from opinfo.byoc.codegen.host import native_target
+    from opinfo.byoc.codegen.host_target import native_target
 
     names = [relax.Var(f"x{k}", relax.TensorType(x.shape, "float32"))
              for k, x in enumerate(net.inputs)]  # fmt: skip

@@ -122,7 +122,7 @@ def opinfo_products(weights: Sequence[Weights], rows: Sequence[Array]) -> list[C
     import tvm
     from tvm import relax
 
-    from opinfo.byoc.codegen.host import native_target
+    from opinfo.byoc.codegen.host_target import native_target
     from opinfo.byoc.compile import compile_module
 
     builder, names = relax.BlockBuilder(), []

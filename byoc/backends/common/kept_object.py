@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tvm.support import cc
 
-from ....analysis.support.files.replacing import replacing
+from ....analysis.support.files.atomic_replace import replacing
 from ....analysis.support.files.user_cache import user_cache
 from ...codegen.compilers.toolchain import object_file
 from ...process import trust

@@ -24,7 +24,7 @@ from ....analysis.blocks.block_terms import Opaque
 from ....analysis.blocks.blocks import stages
 from ....analysis.support.progress import stage
 from ...codegen.loading.cuda_device import cuda_device
-from ...codegen.memory import UPPER, planning, unbounded
+from ...codegen.memory_plan import UPPER, planning, unbounded
 from ...codegen.partition import attached
 from ...matching.named_sizes import with_named_sizes
 from ...prepare.raise_ops import raise_ops

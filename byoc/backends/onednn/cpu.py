@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from ...codegen.host import flags
+from ...codegen.host_target import flags
 
 
 @functools.cache

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 import tvm_ffi
 
-from ....analysis.support.files.replacing import replacing
+from ....analysis.support.files.atomic_replace import replacing
 from ....analysis.support.files.user_cache import user_cache
 from ....analysis.support.warn import warn
 from ...backend.region import Region, Tensor

@@ -6,7 +6,7 @@ import functools
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
-from ...codegen.host import flags
+from ...codegen.host_target import flags
 from ..common.installed import linked, no_compiler, version_of
 
 HEADERS = "onednn-devel-cpu-gomp"

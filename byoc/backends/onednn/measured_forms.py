@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ....analysis.support.files.replacing import replacing
+from ....analysis.support.files.atomic_replace import replacing
 from ....analysis.support.files.user_cache import user_cache
-from ...codegen.host import INFO, VARIABLE
+from ...codegen.host_target import INFO, VARIABLE
 from ...process import trust
 from .implementation_probe import ask, program_key
 from .locate import available

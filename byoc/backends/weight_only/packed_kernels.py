@@ -9,7 +9,7 @@ from ....analysis.composites.products import TRANSPOSED_MATMUL
 from ...backend.backend import Code
 from ...backend.region import Region, Tensor
 from ...codegen.abi import ABI
-from ...codegen.host import flags
+from ...codegen.host_target import flags
 from ..common.region_source import LARGE_PAGES, TEAM, THREADS, VIEWS, Constants
 
 PRODUCTS = ("relax.matmul", "relax.einsum", TRANSPOSED_MATMUL)

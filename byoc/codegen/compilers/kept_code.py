@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ....analysis.support.files.atomic_replace import replacing
 from ....analysis.support.files.bounded_folder import forget_oldest
 from ....analysis.support.files.checked_json import parse
-from ....analysis.support.files.replacing import replacing
 from ....analysis.support.files.user_cache import user_cache
 from ...process import trust
 

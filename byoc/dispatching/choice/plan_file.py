@@ -20,7 +20,7 @@ from typing import Any
 import tvm_ffi
 
 from ....analysis.support.files.checked_json import Json, Malformed, parse
-from ....analysis.support.files.regular import content
+from ....analysis.support.files.regular_files import content
 from ....layout.model.digit import Digit
 from ....layout.model.layout import Layout
 

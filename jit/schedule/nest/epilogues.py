@@ -15,7 +15,7 @@ from ....analysis.blocks.expand import Expander
 from ....analysis.blocks.loop_steps import LoopStep
 from ....analysis.blocks.tir import integer, is_guard, loads, static, values
 from ....analysis.lifting.tir.node import NodeDict, as_dtype, items
-from ....analysis.terms.flat import volume
+from ....analysis.terms.row_major import volume
 from .kernel import KernelOutput, Part, Plain
 from .step_kernel import loaded, same_indices, step_kernel
 from .strided_access import analyzer_of

@@ -18,7 +18,7 @@ from ....analysis.blocks.inline import Use, inlinable
 from ....analysis.blocks.loop_steps import LoopStep
 from ....analysis.blocks.tir import calls, loads
 from ....analysis.lifting.tir.node import NodeDict, items
-from ....analysis.terms.flat import volume
+from ....analysis.terms.row_major import volume
 from .program import LoopProgram
 
 

@@ -15,7 +15,7 @@ from ..byoc.backend.backend import Backend
 from ..byoc.building.build_library import on_gpu
 from ..byoc.building.read_target import compile_target
 from ..byoc.calibration.calibration import Calibration
-from ..byoc.codegen.host import native_target
+from ..byoc.codegen.host_target import native_target
 from ..byoc.compile import SharedWork, compile_module
 from ..byoc.dispatching.choice.plan_file import DispatchPlan
 from ..byoc.dispatching.dispatch_request import Options

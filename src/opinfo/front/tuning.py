@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..byoc.building.read_target import read_target
-from ..byoc.codegen.host import native_target
+from ..byoc.codegen.host_target import native_target
 from ..byoc.measure import Measure
 from ..jit.tune.record import Recording
 from ..jit.tune.tune import Progress, TuneResult, tasks

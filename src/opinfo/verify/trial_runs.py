@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from ..byoc.process.folder import Folder
-from ..byoc.process.patience import Patience
 from ..byoc.process.spawn import spawn
+from ..byoc.process.time_limit import TimeLimit
 from ..byoc.process.without_torch import command
 from . import timing_process
 from .timing_process import CALLS, CPU, INPUTS
@@ -146,16 +146,16 @@ class TrialProcess:
         """Return the next answer, which takes at most so many seconds of CPU time or idling."""
         child = self._child
         assert child is not None and child.stdout is not None
-        patience, ready = Patience(child.pid, seconds), select.poll()
+        limit, ready = TimeLimit(child.pid, seconds), select.poll()
         ready.register(child.stdout, select.POLLIN)
         while b"\n" not in self._read:
-            if ready.poll(1e3 * patience.next):
+            if ready.poll(1e3 * limit.next):
                 part = os.read(child.stdout.fileno(), 1 << 16)
                 if not part:
                     status = child.wait()
                     raise RuntimeError(f"verify: the timing process failed with status {status}")
                 self._read += part
-            elif patience.is_over():
+            elif limit.is_over():
                 raise RuntimeError(f"verify: a library took more than {seconds:g} s to load")
         line, _, self._read = self._read.partition(b"\n")
         return json.loads(line)

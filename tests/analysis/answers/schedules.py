@@ -14,7 +14,7 @@ import tvm
 from tvm import s_tir, tirx
 from tvm.s_tir import dlight, meta_schedule
 
-from opinfo.analysis.support.copied import copied
+from opinfo.analysis.support.deep_copy import copied
 
 Schedule = Any
 FAILS = (RuntimeError, ValueError, IndexError, TypeError, AssertionError)

@@ -9,7 +9,7 @@ import pytest
 import tvm
 
 from opinfo.analysis import Refusal, op_info, op_infos
-from opinfo.analysis.answer.fault import FAULT
+from opinfo.analysis.answer.internal_error import FAULT
 from opinfo.analysis.index_map.maps.to_terms import index_map
 from opinfo.analysis.lifting.tir.node import script
 

@@ -14,7 +14,7 @@ from tvm.script import tirx as T
 from opinfo.analysis import Chain, Refusal, op_infos
 from opinfo.analysis.chain.define import define
 from opinfo.analysis.chain.definition_window import DefinitionWindow, Growing, Recover
-from opinfo.analysis.chain.inlined_operators import BUDGET, Peel
+from opinfo.analysis.chain.inlined_operators import BUDGET, InlinedOperators
 from opinfo.analysis.chain.segment import segment
 from opinfo.testing.strip import strip
 from tests.common.compose import differs
@@ -206,8 +206,8 @@ def test_parts_that_occur_twice_are_one_step() -> None:
 def test_an_exhausted_budget_is_a_refusal() -> None:
     program = define(_elementwise("T.exp(x[i] * y[i]) + T.tanh(x[i])"))
     (d,) = program.definitions
-    assert Peel(Recover())(d) is not None
-    assert Peel(Recover(), budget=2)(d) is None
+    assert InlinedOperators(Recover())(d) is not None
+    assert InlinedOperators(Recover(), budget=2)(d) is None
 
 
 def test_windows_that_race_are_not_taken_for_those_that_do_not() -> None:

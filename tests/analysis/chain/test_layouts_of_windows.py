@@ -9,7 +9,7 @@ import pytest
 from tvm import te, topi
 
 from opinfo.analysis import Chain, LayoutNormalised, Refusal, op_infos
-from opinfo.analysis.terms.term import work
+from opinfo.analysis.terms.term import work_budget
 
 segment: Any = import_module("opinfo.analysis.chain.segment")
 
@@ -45,16 +45,16 @@ def test_a_chain_that_is_understood_costs_a_share_of_the_budget_more(
     costs = []
     for share in (1_000_000, 500):
         monkeypatch.setattr(segment, "LAYOUTS", share)
-        with work.budget():
-            before = work._work.get().left  # type: ignore[union-attr]
+        with work_budget.budget():
+            before = work_budget._work.get().left  # type: ignore[union-attr]
             chain = op_infos(func)
-            costs.append(before - work._work.get().left)  # type: ignore[union-attr]
+            costs.append(before - work_budget._work.get().left)  # type: ignore[union-attr]
         assert isinstance(chain, Chain)
         assert chain.names == ("relax.exp", "relax.tanh", "relax.sqrt")
     assert costs[1] < costs[0]
 
 
 def test_the_clock_is_looked_at_in_the_share_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work, "SECONDS", -1.0)
+    monkeypatch.setattr(work_budget, "SECONDS", -1.0)
     found = op_infos(packed_softmax())
     assert isinstance(found, Refusal) and "s of CPU time" in found.reason

@@ -14,7 +14,7 @@ from tvm.script import from_source
 from opinfo.analysis import Chain, OpInfo, lift, op_info, op_infos
 from opinfo.analysis.annotate import annotate
 from opinfo.analysis.answer.recover import analyse
-from opinfo.analysis.certify.distinct import DISTINCT
+from opinfo.analysis.certify.distinct_indices import DISTINCT
 from opinfo.analysis.lifting.tir.unliftable import Unliftable
 from opinfo.analysis.support.constructors import constructor_of
 from opinfo.analysis.terms.evaluate import evaluate

@@ -28,7 +28,7 @@ from opinfo.analysis import (
     recogniser,
     recogniser_scope,
 )
-from opinfo.analysis.answer.fault import FAULT
+from opinfo.analysis.answer.internal_error import FAULT
 from opinfo.analysis.proposal.undetermined import Undetermined
 from opinfo.analysis.recognise.elementwise.unary import unary
 from opinfo.analysis.registry import registry

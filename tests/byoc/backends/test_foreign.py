@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tvm import relax
 
-from opinfo.analysis.terms.term.work import Exhausted
+from opinfo.analysis.terms.term.work_budget import Exhausted
 from opinfo.byoc import Backend, Pattern, dispatch, one
 from opinfo.byoc.backend.catalog import BUILT_IN, find
 from opinfo.byoc.dispatching.choice.plan_file import PlanRefused

@@ -11,7 +11,7 @@ import pytest
 import tvm
 from tvm import relax
 
-from opinfo.byoc.codegen.host import VARIABLE, native_target
+from opinfo.byoc.codegen.host_target import VARIABLE, native_target
 from opinfo.byoc.compile import CompiledModule, compile_module
 
 from .weight_only_cases import (

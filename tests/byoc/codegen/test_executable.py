@@ -11,8 +11,8 @@ from tvm import relax
 from tvm.script import from_source
 
 from opinfo.byoc.codegen.executable import MAKE_SHAPE, executable
-from opinfo.byoc.codegen.host import native_target
-from opinfo.byoc.codegen.memory import UPPER, unbounded
+from opinfo.byoc.codegen.host_target import native_target
+from opinfo.byoc.codegen.memory_plan import UPPER, unbounded
 from opinfo.jit import Session, compile_shapes
 from opinfo.jit.compile.compile_shapes import lowered
 from tests.jit.modules import dense, expected, rows

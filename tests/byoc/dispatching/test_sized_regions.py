@@ -9,7 +9,7 @@ import tvm
 from tvm import tirx
 
 from opinfo.byoc.backend.region import Call, Region, Tensor
-from opinfo.byoc.backend.sized import sized
+from opinfo.byoc.backend.sized_region import sized
 from opinfo.layout.model.buffer_bytes import SYMBOLIC
 
 N = tirx.Var("n", "int64")

@@ -16,7 +16,7 @@ from tvm import relax
 from tvm.rpc import base, client
 
 from opinfo.byoc import Measure, Measured, MeasureError, Tracker, dispatch
-from opinfo.byoc.measure.servers import LocalServers
+from opinfo.byoc.measure.local_servers import LocalServers
 from opinfo.byoc.measure.tracker import LocalTracker
 from opinfo.byoc.process.fork_pool import Died, ForkPool
 

@@ -14,8 +14,8 @@ from opinfo.byoc.matching.lowered import read
 from opinfo.byoc.measure import run_candidates as running
 from opinfo.byoc.measure.candidate import by_backend
 from opinfo.byoc.measure.database import Database
-from opinfo.byoc.measure.key import Key
 from opinfo.byoc.measure.subject import subject
+from opinfo.byoc.measure.timing_key import Key
 
 from ...layout import nets
 from ..backends.odd import ODD

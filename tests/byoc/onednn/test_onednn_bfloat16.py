@@ -12,13 +12,13 @@ import tvm
 from tvm import relax
 
 from opinfo.byoc.backends.onednn import cpu
-from opinfo.byoc.codegen import host
+from opinfo.byoc.codegen import host_target
 from opinfo.byoc.compile import compile_module
 from opinfo.byoc.dispatching.dispatch import dispatch
 
 nn, op = relax.op.nn, relax.op
 #: oneDNN computes bfloat16 on these CPUs, with or without instructions for it.
-ENOUGH = "avx512bw" in host.flags()
+ENOUGH = "avx512bw" in host_target.flags()
 
 
 def _rounded(a: Any) -> Any:
@@ -70,8 +70,8 @@ def test_a_cpu_without_it_is_told(
 ) -> None:
     info = tmp_path / "cpuinfo"
     info.write_text(f"processor : 0\nflags\t: fpu {flags}\n")
-    monkeypatch.setattr(host, "INFO", info)
-    monkeypatch.delenv(host.VARIABLE, raising=False)
+    monkeypatch.setattr(host_target, "INFO", info)
+    monkeypatch.delenv(host_target.VARIABLE, raising=False)
     assert cpu.has_bfloat16.__wrapped__() is has
     monkeypatch.setattr("opinfo.byoc.backends.onednn.patterns.has_bfloat16", lambda: has)
     done = dispatch(relax.transform.LegalizeOps()(_module()), ["onednn"])

@@ -16,7 +16,7 @@ from tvm import relax
 from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.backends.common import kept_object
 from opinfo.byoc.backends.onednn import runtime_object
-from opinfo.byoc.codegen import probe
+from opinfo.byoc.codegen import failing_regions
 from opinfo.byoc.codegen.compilers.toolchain import CompilerError
 from opinfo.byoc.compile import CompiledModule, compile_module
 
@@ -131,7 +131,7 @@ def test_a_region_that_onednn_refuses_is_left_out_without_builds(
     def built(regions: Any, codes: Any) -> None:
         raise AssertionError("a build searches for the region")
 
-    monkeypatch.setattr(probe, "_built", built)
+    monkeypatch.setattr(failing_regions, "_built", built)
     mod = nets.net(_normalised, DEEP, legal=False)
     with pytest.warns(UserWarning, match="oneDNN refuses the region: could not create a primitive"):
         compiled = compile_module(mod, ["onednn"], plan=False)

@@ -12,7 +12,7 @@ import tvm_ffi
 from tvm import relax, tirx
 from tvm.script import tirx as T
 
-from opinfo.byoc.codegen.host import native_target
+from opinfo.byoc.codegen.host_target import native_target
 from opinfo.jit import (
     Aot,
     Config,

@@ -19,7 +19,7 @@ import tvm_ffi
 from tvm.script import tirx as T
 from typer.testing import CliRunner
 
-from opinfo.byoc.codegen.host import native_target
+from opinfo.byoc.codegen.host_target import native_target
 from opinfo.byoc.measure import Excluded, Measure, Measured
 from opinfo.cli import app
 from opinfo.jit import Aot, Compiler, Config, specialize_shapes

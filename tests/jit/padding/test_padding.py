@@ -18,7 +18,7 @@ from opinfo.analysis import Refusal
 from opinfo.jit.aot.merge import Bucket, merge
 from opinfo.jit.dims.symbolic_dims import bind
 from opinfo.jit.padding import Padded, pad_safe
-from opinfo.jit.padding.claim import FINITE
+from opinfo.jit.padding.padding_claim import FINITE
 
 from ..legalised import Shape, kernel
 from . import oracle

@@ -18,7 +18,7 @@ import tvm
 
 from opinfo.jit import Budget, CompiledShapes, Compiler, KernelStore, Session
 from opinfo.jit.kernels import build_kernel as kernels
-from opinfo.jit.runtime.pages import pages
+from opinfo.jit.runtime.loaded_memory import pages
 from opinfo.jit.store import kernel_key
 from tests.jit import modules
 
@@ -151,11 +151,11 @@ def stored(compiled: CompiledShapes, plain: Path, place: Path) -> None:
 def not_opened(compiled: CompiledShapes, plain: Path, place: Path) -> None:
     for wrong in ("start", "functions"):
         with pytest.MonkeyPatch.context() as m, pytest.raises(RuntimeError, match="no more"):
-            m.setattr(f"opinfo.jit.runtime.manager.{WRONG[wrong]}", no_more)
+            m.setattr(f"opinfo.jit.runtime.kernel_manager.{WRONG[wrong]}", no_more)
             Session(compiled, compiler=copying(plain))
 
 
-WRONG = {"start": "Manager.start", "functions": "tvm.ir.load_json"}
+WRONG = {"start": "KernelManager.start", "functions": "tvm.ir.load_json"}
 
 
 def no_more(*_: Any) -> None:
@@ -182,8 +182,9 @@ SCENARIOS: dict[str, Scenario] = {
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_nothing_is_left(compiled: CompiledShapes, plain: Path, place: Path, name: str,
                          monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
-    monkeypatch.setattr("opinfo.jit.runtime.manager.IDLE", -1)  # the oldest goes, however young
-    monkeypatch.setattr("opinfo.jit.runtime.postponed.RETRIES", (0.001,))
+    # The oldest goes, however young.
+    monkeypatch.setattr("opinfo.jit.runtime.kernel_manager.IDLE", -1)
+    monkeypatch.setattr("opinfo.jit.runtime.retry_queue.RETRIES", (0.001,))
     scenario = SCENARIOS[name]
     scenario(compiled, plain, place)
     before = held(place)
@@ -196,7 +197,7 @@ def test_nothing_is_left(compiled: CompiledShapes, plain: Path, place: Path, nam
 def test_kernels_go_while_others_call(
     compiled: CompiledShapes, plain: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("opinfo.jit.runtime.manager.IDLE", -1)
+    monkeypatch.setattr("opinfo.jit.runtime.kernel_manager.IDLE", -1)
     compiler, done = copying(plain), threading.Event()
     wrong: list[BaseException] = []
 

@@ -64,7 +64,7 @@ def test_who_kills_the_compiler_costs_no_kernel(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """A limit on memory, or an administrator: the function is not to blame, nor is the shape."""
-    monkeypatch.setattr("opinfo.jit.runtime.postponed.RETRIES", (0.01, 0.02, 0.03, 0.04))
+    monkeypatch.setattr("opinfo.jit.runtime.retry_queue.RETRIES", (0.01, 0.02, 0.03, 0.04))
     killing = f"runs % 4 and os.kill(os.getpid(), signal.{number})"
     with Session(compiled, compiler=counted(tmp_path, plain, killing)) as session:
         ask(session, [1, 1, 2, 2, 3, 3])
@@ -82,7 +82,7 @@ def test_who_kills_the_compiler_costs_no_kernel(
 def test_what_is_always_killed_is_tried_rarely_and_others_have_kernels(
     compiled: CompiledShapes, plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("opinfo.jit.runtime.postponed.RETRIES", (0.01, 0.02))
+    monkeypatch.setattr("opinfo.jit.runtime.retry_queue.RETRIES", (0.01, 0.02))
     killing = "json.loads(job)['values'] == {'n': 2} and os.kill(os.getpid(), signal.SIGKILL)"
     with Session(compiled, compiler=counted(tmp_path, plain, killing)) as session:
         for n in (2, 3, 4, 5):
@@ -97,7 +97,7 @@ def test_a_full_disk_costs_no_kernel(
     compiled: CompiledShapes, plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Files of this process are cut at 8 KiB until the shape was tried."""
-    monkeypatch.setattr("opinfo.jit.runtime.postponed.RETRIES", (0.2,) * 50)
+    monkeypatch.setattr("opinfo.jit.runtime.retry_queue.RETRIES", (0.2,) * 50)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     with Session(compiled, compiler=counted(tmp_path, plain, "pass")) as session:
         resource.setrlimit(resource.RLIMIT_FSIZE, (8192, before[1]))
@@ -117,7 +117,7 @@ def test_a_compiler_that_started_without_space_costs_no_kernel(
     compiled: CompiledShapes, plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It inherits the limit on files, and keeps it when its owner has space again."""
-    monkeypatch.setattr("opinfo.jit.runtime.postponed.RETRIES", (0.01,))
+    monkeypatch.setattr("opinfo.jit.runtime.retry_queue.RETRIES", (0.01,))
     compiler = counted(tmp_path, plain, "pass")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (8192, before[1]))

@@ -14,7 +14,7 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
-from opinfo.byoc.codegen.host import native_target
+from opinfo.byoc.codegen.host_target import native_target
 from opinfo.byoc.prepare.fuse import fuse
 from opinfo.jit import (
     Budget,
@@ -138,7 +138,8 @@ def test_what_is_empty_gets_no_kernel(compiled: CompiledShapes) -> None:
 def test_the_budget_bounds_kernels_and_says_so(
     compiled: CompiledShapes, compiler: Compiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("opinfo.jit.runtime.manager.IDLE", 1 << 30)  # however long compiling takes
+    # However long compiling takes.
+    monkeypatch.setattr("opinfo.jit.runtime.kernel_manager.IDLE", 1 << 30)
     with Session(compiled, budget=Budget(kernels=2), compiler=compiler) as session:
         for n in range(1, 6):
             ask(session, [n, n])
@@ -152,7 +153,7 @@ def test_the_budget_bounds_kernels_and_says_so(
 def test_a_kernel_that_is_idle_gives_room(
     compiled: CompiledShapes, compiler: Compiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("opinfo.jit.runtime.manager.IDLE", 3)
+    monkeypatch.setattr("opinfo.jit.runtime.kernel_manager.IDLE", 3)
     with Session(compiled, budget=Budget(kernels=2), compiler=compiler) as session:
         ask(session, [1, 1, 2, 2])
         assert session.settle()

@@ -10,7 +10,7 @@ import numpy as np
 import tvm
 from tvm import relax, tirx
 
-from opinfo.byoc.codegen.host import native_target
+from opinfo.byoc.codegen.host_target import native_target
 from opinfo.jit.dims.symbolic_dims import bind, symbols
 from opinfo.jit.schedule import Scheduled, schedule
 from opinfo.jit.schedule.loops.machine import machine

@@ -14,7 +14,7 @@ import torch
 import tvm
 from tvm import relax
 
-from opinfo.byoc.codegen.host import native_target
+from opinfo.byoc.codegen.host_target import native_target
 from opinfo.jit.dims.symbolic_dims import bind
 from opinfo.jit.kernels import build_kernel
 from opinfo.jit.kernels.compiler import Compiler

@@ -19,7 +19,7 @@ from pathlib import Path
 import tvm
 import tvm_ffi
 
-from .....analysis.support.files.replacing import replacing
+from .....analysis.support.files.atomic_replace import replacing
 from ....backend.backend import Backend, Code
 from ....backend.region import Region
 from ....codegen.loading.cuda_device import cuda_device

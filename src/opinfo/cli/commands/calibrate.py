@@ -51,7 +51,7 @@ def calibrate_machine(
         from ...byoc.building.read_target import compile_target
         from ...byoc.calibration.calibrations import store
         from ...byoc.calibration.measuring.calibrate import calibrate, measuring
-        from ...byoc.codegen.host import native_target
+        from ...byoc.codegen.host_target import native_target
 
         chosen = native_target(threads) if target is None else compile_target(target)
         how = measuring(threads, str(chosen), counting("calibrating"))

@@ -91,7 +91,7 @@ def tune_record(options: TuneOptions) -> None:
 
 def _tuned(options: TuneOptions) -> Sequence[TuneResult]:
     from ...byoc.building.read_target import read_target
-    from ...byoc.codegen.host import native_target
+    from ...byoc.codegen.host_target import native_target
     from ...byoc.measure import Measure
     from ...front.tuning import tune
     from ...jit.tune.record import Recording

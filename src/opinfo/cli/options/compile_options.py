@@ -133,7 +133,7 @@ class CompileOptions:
 
     def _measure(self) -> Measure:
         from ...byoc.building.read_target import read_target
-        from ...byoc.codegen.host import native_target
+        from ...byoc.codegen.host_target import native_target
         from ..run.progress_bar import counting
 
         target = read_target(self.target) if self.target else native_target()

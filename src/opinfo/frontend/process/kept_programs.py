@@ -26,9 +26,9 @@ from typing import Any
 
 import numpy as np
 
+from ...analysis.support.files.atomic_replace import replacing
 from ...analysis.support.files.bounded_folder import forget_oldest
 from ...analysis.support.files.checked_json import parse
-from ...analysis.support.files.replacing import replacing
 from ...analysis.support.files.user_cache import user_cache
 from ...byoc.process import trust
 from ..checks.input_shapes import Shapes

@@ -8,7 +8,7 @@ import pytest
 import tvm
 
 from opinfo.analysis import Chain, PartlyRead, Refusal, op_info, op_infos
-from opinfo.analysis.answer.fault import FAULT
+from opinfo.analysis.answer.internal_error import FAULT
 
 HEADER = """# from tvm.script import tirx as T
 @T.prim_func(s_tir=True)

@@ -16,7 +16,7 @@ ASLEEP = 2
 
 
 @dataclass
-class Patience:
+class TimeLimit:
     """A limit of ``seconds`` of CPU time of a process and its descendants, or of idling.
 
     A process that wakes up only to sleep again ends after twice the limit. If the system does not

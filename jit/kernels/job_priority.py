@@ -25,7 +25,7 @@ STARVED, FREE = 0.5, 0.8
 
 
 @dataclass
-class Pace:
+class JobPriority:
     """Runs jobs one at a time, the next one at a higher priority if the last one starved.
 
     ``share`` measures what share of a core a job got.

@@ -12,8 +12,8 @@ from opinfo.analysis import Chain, OpInfo, Refusal, op_info, op_infos
 from opinfo.analysis.proofs import smt
 from opinfo.analysis.proofs.smt import prove_int
 from opinfo.analysis.terms.condition_terms import conj, disj, ge0, negate
-from opinfo.analysis.terms.term import TRUE, CallTerm, Term, as_int, raw_call, variable, work
-from opinfo.analysis.terms.term.work import Exhausted, budget, spend
+from opinfo.analysis.terms.term import TRUE, CallTerm, Term, as_int, raw_call, variable, work_budget
+from opinfo.analysis.terms.term.work_budget import Exhausted, budget, spend
 
 from ..lifting.test_breaches import HEADER, program
 
@@ -34,7 +34,7 @@ def test_steps_are_the_same_for_the_same_question(
     """The fewest steps with which it is not refused do not depend on what was asked before."""
 
     def refused(steps: int) -> bool:
-        monkeypatch.setattr(work, "STEPS", steps)
+        monkeypatch.setattr(work_budget, "STEPS", steps)
         found = QUESTIONS[question](program(BODY))
         return isinstance(found, Refusal) and found.reason.startswith("the budget of")
 
@@ -52,18 +52,18 @@ def test_the_reason_says_which_limit_it_was(question: str, monkeypatch: pytest.M
     found = QUESTIONS[question](program(BODY))
     assert not (isinstance(found, Refusal) and "budget" in found.reason)
     with monkeypatch.context() as m:
-        m.setattr(work, "STEPS", 10)
+        m.setattr(work_budget, "STEPS", 10)
         found = QUESTIONS[question](program(BODY))
         assert isinstance(found, Refusal) and found.reason == "the budget of 10 steps is exhausted"
     with monkeypatch.context() as m:
-        m.setattr(work, "SECONDS", -1.0)
+        m.setattr(work_budget, "SECONDS", -1.0)
         found = QUESTIONS[question](program(BODY))
         wanted = "the budget of -1 s of CPU time is exhausted"
         assert isinstance(found, Refusal) and found.reason == wanted
 
 
 def test_questions_inside_one_another_share_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work, "STEPS", 100)
+    monkeypatch.setattr(work_budget, "STEPS", 100)
     with budget():
         with budget():
             spend(60)
@@ -78,7 +78,7 @@ def test_a_query_costs_the_same_each_time(monkeypatch: pytest.MonkeyPatch) -> No
     n, k = as_int(variable("size", "n")), as_int(variable("scalar", "k"))
     goal, costs = ge0(n * n - n * k + k * k), set()
     with budget():
-        current = work._work.get()
+        current = work_budget._work.get()
         assert current is not None
         for _ in range(4):
             left = current.left
@@ -94,9 +94,9 @@ def test_a_budget_is_no_exception_of_a_plug_in() -> None:
 def test_ordinary_questions_are_far_from_the_limit() -> None:
     func = program("    for i in range(8):\n        out[i] = T.exp(x[i])\n")
     with budget():
-        current = work._work.get()
+        current = work_budget._work.get()
         assert isinstance(op_info(func), OpInfo) and isinstance(op_infos(func), Chain)
-        assert current is not None and current.left > work.STEPS * 0.95
+        assert current is not None and current.left > work_budget.STEPS * 0.95
 
 
 #: Values that are used twice, so that what is written out from them doubles: the next of `a`.
@@ -112,7 +112,7 @@ DOUBLING = {
 @pytest.mark.parametrize("case", DOUBLING)
 def test_what_grows_is_counted(case: str, question: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It ends by its steps: the clock is not looked at."""
-    monkeypatch.setattr(work, "SECONDS", 1e9)
+    monkeypatch.setattr(work_budget, "SECONDS", 1e9)
     dtype, following = DOUBLING[case]
     lines = [f"    a{k + 1} = " + following.format(a=f"a{k}", k=k % 4) for k in range(60)]
     text = f'def main(A: T.Buffer((4,), "{dtype}"), B: T.Buffer((1,), "{dtype}")):\n    a0 = A[0]\n'
@@ -125,7 +125,7 @@ def test_what_grows_is_counted(case: str, question: str, monkeypatch: pytest.Mon
 def test_stores_of_single_elements_are_counted(
     question: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(work, "SECONDS", 1e9)
+    monkeypatch.setattr(work_budget, "SECONDS", 1e9)
     lines = "\n".join(f"    out[{k}] = T.exp(x[{199 - k}])" for k in range(200))
     text = 'def main(x: T.Buffer((200,), "float32"), out: T.Buffer((200,), "float32")):\n'
     found = QUESTIONS[question](tvm.script.from_source(f"{HEADER}{text}{lines}\n"))

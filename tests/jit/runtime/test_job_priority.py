@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from opinfo.jit.kernels.pace import FREE, PATIENT, STARVED, URGENT, Pace, measured
+from opinfo.jit.kernels.job_priority import FREE, PATIENT, STARVED, URGENT, JobPriority, measured
 
 
 def niceness() -> int:
@@ -18,7 +18,7 @@ def niceness() -> int:
 
 
 def in_a_thread(work: Callable[[], Any]) -> Any:
-    """A pace changes the priority of its thread for good, so tests use one of their own."""
+    """`JobPriority` changes the priority of its thread for good, so tests use one of their own."""
     out: list[Any] = []
     thread = threading.Thread(target=lambda: out.append(work()))
     thread.start()
@@ -32,8 +32,8 @@ def test_jobs_that_starve_are_followed_by_urgent_ones_until_the_machine_is_free(
 
     def served() -> list[int]:
         remaining = iter(shares)
-        pace = Pace(lambda job: (job(), next(remaining)))
-        return [pace.run(niceness) for _ in shares]
+        priority = JobPriority(lambda job: (job(), next(remaining)))
+        return [priority.run(niceness) for _ in shares]
 
     low, high = min(base + PATIENT, 19), min(base + URGENT, 19)
     assert in_a_thread(served) == [low, low, high, high, high, low]
@@ -41,10 +41,10 @@ def test_jobs_that_starve_are_followed_by_urgent_ones_until_the_machine_is_free(
 
 def test_an_error_of_a_job_is_raised_and_the_next_one_runs() -> None:
     def served() -> int:
-        pace = Pace()
+        priority = JobPriority()
         with pytest.raises(ZeroDivisionError):
-            pace.run(lambda: 1 // 0)
-        return pace.run(lambda: 7)
+            priority.run(lambda: 1 // 0)
+        return priority.run(lambda: 7)
 
     assert in_a_thread(served) == 7
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from opinfo.byoc.process import patience
-from opinfo.byoc.process.patience import STARVED, Patience, cpu_seconds
+from opinfo.byoc.process import time_limit
+from opinfo.byoc.process.time_limit import STARVED, TimeLimit, cpu_seconds
 
 #: CPU time per second of the clock, the part of the rest that is spent waiting for a CPU (None:
 #: unknown), and when it is over with a limit of 10 s.
@@ -43,9 +43,9 @@ def _over(monkeypatch: pytest.MonkeyPatch, cpu: Callable[[int], float], waits: f
     waiting = (lambda _: None) if waits is None else (
         lambda pid: {pid: (now[0] - cpu(now[0])) * waits})  # fmt: skip
     monkeypatch.setattr(time, "monotonic", lambda: float(now[0]))
-    monkeypatch.setattr(patience, "cpu_seconds", lambda _: cpu(now[0]))
-    monkeypatch.setattr(patience, "waiting_seconds", waiting)
-    limit = Patience(1, 10.0)
+    monkeypatch.setattr(time_limit, "cpu_seconds", lambda _: cpu(now[0]))
+    monkeypatch.setattr(time_limit, "waiting_seconds", waiting)
+    limit = TimeLimit(1, 10.0)
     while not limit.is_over():
         assert 0 < limit.next <= 1
         now[0] += 1
@@ -56,7 +56,7 @@ def test_a_process_that_only_polls_ends() -> None:
     """Its CPU time alone would take minutes to reach the limit."""
     process = subprocess.Popen([sys.executable, "-c", "import time\nwhile True: time.sleep(1e-3)"])
     try:
-        limit = Patience(process.pid, 0.5)
+        limit = TimeLimit(process.pid, 0.5)
         while not limit.is_over():
             assert process.poll() is None
             time.sleep(limit.next)
@@ -70,8 +70,8 @@ def test_a_process_that_only_polls_ends() -> None:
 def test_where_nobody_says_the_clock_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(patience, "cpu_seconds", lambda _: None)
-    found = Patience(1, 10.0)
+    monkeypatch.setattr(time_limit, "cpu_seconds", lambda _: None)
+    found = TimeLimit(1, 10.0)
     now[0] = 9.9
     assert not found.is_over()
     now[0] = 10.0

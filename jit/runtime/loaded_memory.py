@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from ...analysis.support.files.regular import open_regular
+from ...analysis.support.files.regular_files import open_regular
 
 PAGE = 4096
 #: The header of a 64-bit little-endian ELF file: where program headers are, their size and number.

@@ -26,7 +26,7 @@ class _Due:
     rarely: bool = field(compare=False)
 
 
-class Postponed:
+class RetryQueue:
     """A queue by time. No shape is given up: after `RETRIES` it is retried `RARELY`."""
 
     def __init__(self) -> None:

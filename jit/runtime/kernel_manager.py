@@ -18,7 +18,7 @@ from ..kernels.compiler import CompileFailed, Compiler, Interrupted, NotStarted
 from ..store.store import KernelStore
 from .kernel_source import OVERHEAD, CompiledElsewhere, KernelRequest, KernelSource, ObtainedKernel
 from .library import LoadedSite, Sites
-from .postponed import Postponed
+from .retry_queue import RetryQueue
 from .session_events import Event, Settled, Waiting
 
 LOG = logging.getLogger("opinfo.jit")
@@ -65,7 +65,7 @@ class _Loaded:
 Key = tuple[str, tuple[int, ...]]
 
 
-class Manager(threading.Thread):
+class KernelManager(threading.Thread):
     """Serves one library until `close`."""
 
     def __init__(self, sites: Sites, budget: Budget, store: KernelStore | None,
@@ -79,7 +79,7 @@ class Manager(threading.Thread):
         self._source = KernelSource(sites.target, self.compiler, store, budget.compiles)
         self.loaded: dict[Key, _Loaded] = {}
         self.failed: dict[Key, str] = {}
-        self._postponed = Postponed()
+        self._postponed = RetryQueue()
         self.events: deque[Event] = deque(maxlen=10_000)
         self.rests = 0  # how often the queue was empty; `settle` waits for it
         self._noted = self._reported = 0  # events so far, and those that `settle` returned
