@@ -33,7 +33,7 @@ from .dispatching.dispatched import Dispatched
 from .dispatching.replay_dispatch import replay
 from .matching.lowered import Lowered
 from .prepare.prepare import Preparer
-from .process.folder import Folder
+from .process.temporary_folder import TemporaryFolder
 
 if TYPE_CHECKING:
     from .measure import Measure
@@ -203,7 +203,7 @@ def build_module(
     result: Dispatched, target: Any, regions: Sequence[Region], runs_elsewhere: bool
 ) -> CompiledModule:
     """The library of a dispatched module; the arguments are those of `build_library`."""
-    folder = Folder("opinfo-")
+    folder = TemporaryFolder("opinfo-")
     library = folder.path / "model.so"
     try:
         build_library(result, library, target, regions, runs_elsewhere)

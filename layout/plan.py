@@ -19,7 +19,7 @@ from .report.explain import report
 from .report.plan_report import PlanReport
 from .rewrite.func_proofs import FuncProofs
 from .search.constraints import Desired, LayoutRequest, check, full
-from .search.decide import OBJECTIVES, Cost
+from .search.function_plan import OBJECTIVES, Cost
 from .search.op_specs import OpSpecs
 from .search.replacements import Implementation
 

@@ -27,7 +27,7 @@ from .graph.relax_graph import Graph, Op
 from .model.layout import Layout
 from .rewrite.candidate_rewrite import LoopOrder
 from .rewrite.rewrite import ParamAlias, Rewritten, Unproved
-from .search.decide import (
+from .search.function_plan import (
     Cost,
     Extend,
     Plan,

@@ -78,7 +78,7 @@ def pytest_collection_finish() -> None:
 
 def _after_reader(scratch: Callable[[], Any]) -> Callable[[], Any]:
     def started() -> Any:
-        from opinfo.frontend.process.apart import shared_reader
+        from opinfo.frontend.process.reader_client import shared_reader
 
         shared_reader().start()
         return scratch()

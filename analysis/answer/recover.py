@@ -25,7 +25,7 @@ from ..terms.term.work_budget import Exhausted, budget
 from ..terms.traversal import subterms
 from ..undo_layouts import logical_forms
 from ..undo_layouts.logical_answer import express_layouts, normalise
-from ..undo_layouts.places import unchanged_layouts
+from ..undo_layouts.logical_places import unchanged_layouts
 from ..whole.whole_functions import whole_function
 from .candidates import certified_operator
 from .internal_error import fault

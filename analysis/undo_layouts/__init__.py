@@ -3,8 +3,9 @@
 Each parameter's buffer is treated as a view of a logical one, through a sequence of bijections of
 its coordinates (`analysis.undo_layouts.coordinate_change`): digits of one coordinate are merged
 (`analysis.undo_layouts.merges`), fused coordinates split (`analysis.undo_layouts.splits`), padding
-cropped (`analysis.undo_layouts.crop`), dimensions reordered (`analysis.undo_layouts.orders`). The
-views are guessed from the accesses. A wrong guess is harmless: no operator is recognised.
+cropped (`analysis.undo_layouts.crop`), dimensions reordered
+(`analysis.undo_layouts.dimension_orders`). The views are guessed from the accesses. A wrong guess
+is harmless: no operator is recognised.
 
     Before: out[n, co, h, w, ci] = Σ x[n, ro, h, w, ri] * w[co, ro, ri, ci]     (NCHW4c, OI4i4o)
     After:  out[n, c, h, w]      = Σ x[n, r, h, w] * w[c, r]
@@ -22,9 +23,9 @@ from ..results.buffer_layout import LETTERS, BufferLayout, PhysicalIndices
 from ..terms.term import TensorVar
 from .coordinate_change import LogicalState, simplify_indices
 from .crop import crop_padding
+from .dimension_orders import candidates, reorder
+from .logical_places import place
 from .merges import components, merge_pairs
-from .orders import candidates, reorder
-from .places import place
 from .splits import split_fused
 from .tensor_access import accesses
 

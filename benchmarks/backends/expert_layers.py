@@ -56,7 +56,7 @@ def module_of(name: str, layer: Any) -> Any:
     """A layer as a module with any number of tokens."""
     import torch
 
-    from opinfo.frontend.checks.tidy import tidy
+    from opinfo.frontend.checks.normalise_module import tidy
     from opinfo.frontend.formats.from_torch import from_program
 
     if name == "mixtral_q4":

@@ -28,7 +28,7 @@ from benchmarks.common.decoders.torch_encoders import ENCODERS, encoder_programs
 from benchmarks.common.decoders.torch_hybrids import hybrid_programs
 from benchmarks.common.decoders.torch_plain import PLAIN, plain_programs
 from benchmarks.common.decoders.torch_programs import CONFIGURATIONS, Program, programs
-from opinfo.frontend.checks.tidy import tidy
+from opinfo.frontend.checks.normalise_module import tidy
 from opinfo.frontend.formats.from_torch import from_program
 
 #: The largest difference to torch.

@@ -17,7 +17,7 @@ from ..backends.common.region_source import TEAM
 from ..codegen.embedding.embedded import embedded
 from ..codegen.executable import executable
 from ..codegen.export import export_library
-from ..codegen.loading.arity import check_calls
+from ..codegen.loading.check_arity import check_calls
 from ..codegen.loading.check_init import check_init
 from ..codegen.loading.check_plans import check_plans
 from ..codegen.loading.cuda_device import cuda_device

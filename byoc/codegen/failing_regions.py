@@ -19,7 +19,7 @@ from ..patterns.failure import Fault, ForeignError, one_line
 from .compilers.toolchain import CompilerError
 from .executable import executable
 from .export import export_library
-from .loading.arity import Miscalled, check_calls
+from .loading.check_arity import Miscalled, check_calls
 from .loading.check_init import MissingInit, check_init
 from .loading.check_plans import Unplanned
 from .loading.load_checked import LoadError, load_checked

@@ -21,7 +21,7 @@ from ...layout.graph.relax_graph import Op, Value
 from ...layout.model.layout import Layout
 from ...layout.planner import Planner
 from ...layout.rewrite.rewrite import ParamAlias
-from ...layout.search.decide import Space, layouts_in
+from ...layout.search.function_plan import Space, layouts_in
 
 
 class _Constant:

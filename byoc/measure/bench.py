@@ -10,8 +10,8 @@ from typing import Any
 
 import tvm
 
-from ..process.folder import Folder
 from ..process.fork_pool import Died, ForkPool, JobFailed
+from ..process.temporary_folder import TemporaryFolder
 from .local_servers import LocalServers
 from .measure import Measure
 from .measure_jobs import NotLoaded, OnServer, Server, Unreachable
@@ -31,7 +31,7 @@ class Bench:
 
     def __init__(self, how: Measure, modules: Sequence[str] = ()) -> None:
         self.how = how
-        self.folder = Folder("opinfo-measure-")
+        self.folder = TemporaryFolder("opinfo-measure-")
         self.numbers = itertools.count()
         self.closed = threading.Event()
         self.pool = ForkPool(self.folder.path, how.threads, (OnServer.__module__, *modules))

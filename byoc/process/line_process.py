@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NoReturn
 
-from .folder import Folder
 from .spawn import spawn
 from .status import ended
+from .temporary_folder import TemporaryFolder
 from .time_limit import TimeLimit
 
 
@@ -41,7 +41,7 @@ class LineProcess:
     _unread: bytes = b""
     _stopped: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _folder: Folder | None = None  # for temporary files, also of a process that dies
+    _folder: TemporaryFolder | None = None  # for temporary files, also of a process that dies
     _owner: int = 0
     _used: float = 0.0
 
@@ -108,7 +108,7 @@ class LineProcess:
     def _spawn(self) -> dict[str, Any]:
         """Start the process, and return its first answer."""
         self._owner = os.getpid()
-        self._folder = Folder(f"opinfo-{self.name}-")
+        self._folder = TemporaryFolder(f"opinfo-{self.name}-")
         try:
             variables = {"TMPDIR": str(self._folder.path), **self.environment}
             self._process = spawn(self.command, folder=self._folder.path, environment=variables)

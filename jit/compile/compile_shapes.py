@@ -24,7 +24,7 @@ from ...byoc.codegen.deduplicate import deduplicate
 from ...byoc.codegen.executable import executable
 from ...byoc.codegen.export import export_library
 from ...byoc.codegen.host_target import native_target
-from ...byoc.codegen.loading.arity import check_calls
+from ...byoc.codegen.loading.check_arity import check_calls
 from ...byoc.codegen.loading.load_checked import load_checked
 from ...byoc.dispatching.choice.plan_file import DispatchPlan
 from ...byoc.dispatching.dispatch_request import Options
@@ -34,7 +34,7 @@ from ...byoc.patterns.failure import last_line
 from ...byoc.prepare.fuse import fuse
 from ...byoc.prepare.loops.serial_threads import serial_threads
 from ...byoc.prepare.prepare import prepare
-from ...byoc.process.folder import Folder
+from ...byoc.process.temporary_folder import TemporaryFolder
 from ...layout.graph.unused import check_defined
 from ..arguments.kept_ranges import index_ranges_by_function, with_index_ranges
 from ..config.named_dims import resolved
@@ -64,7 +64,7 @@ class CompiledShapes:
     library: Path
     functions: tuple[SpecializedFunction, ...]
     dispatched: Dispatched | None = None
-    _folder: Folder | None = None
+    _folder: TemporaryFolder | None = None
 
     def export(self, path: str | Path) -> None:
         """Write the library; it loads in any process with the TVM runtime."""
@@ -139,7 +139,7 @@ def _specialize_and_link(
     mod = fused(mod)
     settings = by_function(mod, settings)
     specialized, built = _build(pack_weights(mod, target), settings, target)
-    folder = Folder("opinfo-")
+    folder = TemporaryFolder("opinfo-")
     library = folder.path / "model.so"
     stage("linking")
     flags = [*OPTIONS, *(() if dispatched is None else dispatched.options)]

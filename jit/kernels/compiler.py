@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from ...byoc.process.folder import lacks_room
 from ...byoc.process.line_process import LineProcess, ProcessDied
+from ...byoc.process.temporary_folder import lacks_room
 from .generic_kernel import GenericKernel
 
 

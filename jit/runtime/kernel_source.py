@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ...byoc.patterns.failure import last_line
-from ...byoc.process.folder import Folder, lacks_room
+from ...byoc.process.temporary_folder import TemporaryFolder, lacks_room
 from ..kernels.build_kernel import GENERIC, loaded
 from ..kernels.compiler import CompileFailed, Compiler, CompilerDied, Interrupted
 from ..kernels.generic_kernel import GenericKernel
@@ -84,7 +84,7 @@ class KernelSource:
         self._crashes: Counter[str] = Counter()
         self._numbers = itertools.count()
         self._looks: dict[str, tuple[float, float]] = {}  # end of patience, next pause
-        self._folder = Folder("opinfo-jit-")
+        self._folder = TemporaryFolder("opinfo-jit-")
         self._outdated = False
 
     def compute_keys(self, functions: Mapping[str, Any]) -> None:

@@ -13,7 +13,7 @@ import tvm
 import tvm_ffi
 
 from ...byoc.patterns.failure import last_line
-from ...byoc.process.folder import Folder
+from ...byoc.process.temporary_folder import TemporaryFolder
 from ..arguments.signature import Signature
 from ..kernels.generic_kernel import GenericKernel, identity
 from .library_table import STATIC, parsed
@@ -142,7 +142,7 @@ def _loaded(path: Path) -> Any:
     now = identity(path)
     if now is not None and _LOADED.setdefault(path, now) == now:
         return tvm.runtime.load_module(str(path))
-    folder = Folder("opinfo-")
+    folder = TemporaryFolder("opinfo-")
     try:
         return tvm.runtime.load_module(shutil.copy(path, folder.path))
     finally:

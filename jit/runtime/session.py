@@ -97,9 +97,8 @@ class Session:
         self._main = self["main"] if "main" in self.functions else None
         sites.open(budget.waiting)
         ended = functools.partial(_SERVED.pop, file, None)
-        manager = self._manager = _SERVED[file] = KernelManager(
-            sites, budget, store, compiler, ended
-        )
+        manager = KernelManager(sites, budget, store, compiler, ended)
+        self._manager = _SERVED[file] = manager
         try:
             for site in sites.sites:
                 sites.configure(site, site.strategy, budget.shapes)

@@ -22,11 +22,11 @@ from pathlib import Path
 
 from ...analysis.support.warn import warn
 from ...byoc.process import trust
-from . import default_folder, entries, leases
-from .entries import KEY, SUFFIX
+from . import default_folder, leases, store_files
 from .kernel_file import Damaged, opened, packed
 from .leases import Lease
 from .listing import about_of
+from .store_files import KEY, SUFFIX
 
 #: Seconds after which the writer of a temporary file is assumed to be dead.
 ABANDONED = 3600.0
@@ -102,7 +102,7 @@ class KernelStore:
         with self._opened() as folder:
             if folder is None:
                 return None
-            raw = entries.read(name, folder, self.max_bytes)
+            raw = store_files.read(name, folder, self.max_bytes)
             if raw is None:
                 return None
             description = raw if isinstance(raw, Damaged) else opened(raw, key)
@@ -118,7 +118,7 @@ class KernelStore:
         """Remove a kernel that does not work, with a warning that gives the reason."""
         name = self._path(key).name
         with self._opened() as folder:
-            if folder is not None and entries.exists(name, folder):
+            if folder is not None and store_files.exists(name, folder):
                 self._discard(name, folder, reason)
 
     def put(
@@ -145,7 +145,7 @@ class KernelStore:
             if folder is None:
                 return None
             try:
-                entries.write(path.name, folder, raw)
+                store_files.write(path.name, folder, raw)
             except OSError as error:
                 self._warn_unusable(f"{self.folder}: {error.strerror or type(error).__name__}")
                 return None
@@ -165,7 +165,7 @@ class KernelStore:
         with self._opened() as folder:
             if folder is None:
                 return []
-            files = sorted(entries.files(folder), key=lambda f: -f[1].st_mtime_ns)
+            files = sorted(store_files.files(folder), key=lambda f: -f[1].st_mtime_ns)
             return [StoreEntry(n.removesuffix(SUFFIX), s.st_size, s.st_mtime, about_of(n, folder))
                     for n, s in files]  # fmt: skip
 
@@ -179,10 +179,11 @@ class KernelStore:
         with self._opened() as folder:
             if folder is None:
                 return []
-            removed = [n for n, s in entries.files(folder) if not older_than or s.st_mtime < before]
+            found = store_files.files(folder)
+            removed = [n for n, s in found if not older_than or s.st_mtime < before]
             for name in removed:
-                entries.remove(name, folder)
-            entries.sweep(folder, max(min(older_than, ABANDONED), PATIENCE))
+                store_files.remove(name, folder)
+            store_files.sweep(folder, max(min(older_than, ABANDONED), PATIENCE))
         return [self.folder / name for name in removed]
 
     def _path(self, key: str) -> Path:
@@ -215,14 +216,14 @@ class KernelStore:
     def _trim(self, newest: str, folder: int) -> None:
         """Evict entries to respect the limits, but never the newest."""
         with contextlib.suppress(OSError):
-            entries.sweep(folder, ABANDONED)
-            files = sorted(entries.files(folder), key=lambda f: f[1].st_mtime_ns)
+            store_files.sweep(folder, ABANDONED)
+            files = sorted(store_files.files(folder), key=lambda f: f[1].st_mtime_ns)
             size, count = sum(s.st_size for _, s in files), len(files)
             for name, status in files:
                 if size <= self.max_bytes and count <= self.max_count:
                     return
                 if name != newest:
-                    entries.remove(name, folder)
+                    store_files.remove(name, folder)
                     size, count = size - status.st_size, count - 1
 
     def _discard(self, name: str, folder: int, reason: str) -> None:

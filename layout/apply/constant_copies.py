@@ -10,7 +10,7 @@ from ...analysis.support.tvm_compat import array_of
 from ..alternatives.local_alternatives import weight
 from ..graph.relax_graph import Graph, Value
 from ..model.layout import Layout
-from ..search.decide import Plan
+from ..search.function_plan import Plan
 
 
 class ConstantCopies:

@@ -19,7 +19,7 @@ from ..graph.relax_graph import Graph, Op, Value
 from ..graph.unused import without_unused
 from ..model.layout import Layout
 from ..rewrite.rewrite import ParamAlias, Rewritten
-from ..search.decide import Plan
+from ..search.function_plan import Plan
 from .constant_copies import ConstantCopies
 from .conversion import LayoutConversion, converted, layouts_of
 from .reads import Reads

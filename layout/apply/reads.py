@@ -10,7 +10,7 @@ from tvm import relax
 from ...analysis.lifting.tir.node import NodeDict
 from ..graph.relax_graph import Graph, Op, Value
 from ..model.layout import Layout
-from ..search.decide import Plan
+from ..search.function_plan import Plan
 
 
 class Reads:

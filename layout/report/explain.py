@@ -12,9 +12,9 @@ from ..alternatives.op_spec import OpSpec
 from ..graph.relax_graph import Graph, Op, Value
 from ..model.buffer_bytes import size_of
 from ..model.layout import Layout
-from ..search.decide import Plan
+from ..search.function_plan import Plan
+from .axis_letters import letters
 from .count import count
-from .letters import letters
 from .plan_report import Conversion, OpChoice, PlanReport, ValueChoice
 
 Axes = Mapping[Value, str]

@@ -24,7 +24,7 @@ from ...analysis.lifting.tir.unliftable import Unliftable
 from ...analysis.support.tvm_compat import TensorLoad, access_key, source_of, sym
 from ...analysis.terms.term import ZERO, Int, Var
 from ...analysis.terms.traversal import ints
-from ..access.inner import Layouts
+from ..access.inner_layouts import Layouts
 from ..model.extents import literal, term
 from .nest import BlockNest
 

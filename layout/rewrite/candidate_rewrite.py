@@ -22,7 +22,7 @@ from ...analysis.lifting.tir.node import NodeDict, items
 from ...analysis.support.tvm_compat import SBlock, SBlockRealize, same_access, source_of
 from ...analysis.terms.term import Int, Var, as_int, variable
 from ...analysis.terms.traversal import ints
-from ..access.inner import Layouts, spread
+from ..access.inner_layouts import Layouts, spread
 from ..model.extents import literal, physical
 from ..model.layout import Layout
 from ..verify.paired_buffers import Correspondence

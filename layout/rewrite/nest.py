@@ -23,7 +23,7 @@ from ...analysis.terms.condition_terms import conj, ge0
 from ...analysis.terms.term import ONE, TRUE, ZERO, Int, Term, Var, as_int, integer, variable
 from ...analysis.terms.traversal import free, ints
 from ...analysis.undo_layouts.tensor_access import coefficient
-from ..access.inner import Layouts
+from ..access.inner_layouts import Layouts
 from ..model.extents import literal, physical, term
 from ..model.layout import Layout
 from .loop_order import Index, Iterator, Loop, in_memory_order, unsplit

@@ -19,7 +19,7 @@ from ...analysis.support.tvm_compat import TensorLoad, source_of, sym
 from ...analysis.terms.order import nonneg
 from ...analysis.terms.term import Int
 from ...analysis.terms.traversal import free, ints
-from ..access.inner import Layouts
+from ..access.inner_layouts import Layouts
 from ..model.extents import literal
 from .nest import BlockNest
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from ..alternatives.alternative import GIVEN, Alternative
 from ..graph.relax_graph import Graph, Op, Value
 from ..model.layout import Layout
-from .decide import Plan
+from .function_plan import Plan
 from .solve import Solution
 
 Layouts = Sequence[Layout | None]

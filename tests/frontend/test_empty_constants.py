@@ -13,7 +13,7 @@ from tvm import relax
 import opinfo
 from opinfo.analysis.support.empty_constants import is_unreadable
 from opinfo.frontend import FrontendError
-from opinfo.frontend.checks.tidy import tidy
+from opinfo.frontend.checks.normalise_module import tidy
 
 
 def _module(shape: tuple[int, ...], build: Any) -> tvm.IRModule:

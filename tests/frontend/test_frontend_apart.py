@@ -14,8 +14,8 @@ import pytest
 import tvm
 
 import opinfo
-from opinfo.frontend.process import apart
-from opinfo.frontend.process.apart import Reader
+from opinfo.frontend.process import reader_client
+from opinfo.frontend.process.reader_client import Reader
 
 SCRIPT = (
     "from tvm.script import relax as R\n@R.function\n"
@@ -82,7 +82,8 @@ def test_the_process_writes_no_file_even_past_python(stub: Reader, model: Path) 
 def test_a_module_that_is_not_well_typed_is_not_loaded(
     model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(apart.Reader, "read", lambda *_: b'[27, []]\n{"root_index":0,"nodes":[]}')
+    message = b'[27, []]\n{"root_index":0,"nodes":[]}'
+    monkeypatch.setattr(reader_client.Reader, "read", lambda *_: message)
     with pytest.raises(opinfo.FrontendError, match="the module is not well typed: root_index is 0"):
         opinfo.load(model)
 
@@ -100,7 +101,7 @@ def test_a_file_is_read_where_no_gpu_is_visible(
 
 def test_the_next_file_is_read_after_a_crash(model: Path) -> None:
     opinfo.load(model)
-    process = apart.shared_reader()._process
+    process = reader_client.shared_reader()._process
     assert process is not None
     process.kill()
     process.wait()
@@ -169,9 +170,9 @@ def test_constants_come_back_as_they_were(tmp_path: Path) -> None:
 def test_the_process_ends_with_its_owner(model: Path) -> None:
     code = (
         "import sys; sys.modules['torch'] = None  # TVM would import it\n"
-        "import os, opinfo\nfrom opinfo.frontend.process import apart\n"
+        "import os, opinfo\nfrom opinfo.frontend.process import reader_client\n"
         f"opinfo.load({str(model)!r})\n"
-        "print(apart.shared_reader()._process.pid, flush=True)\nos.kill(os.getpid(), 9)"
+        "print(reader_client.shared_reader()._process.pid, flush=True)\nos.kill(os.getpid(), 9)"
     )
     got = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     pid = int(got.stdout)

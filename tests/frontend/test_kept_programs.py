@@ -18,8 +18,8 @@ import opinfo
 from opinfo.analysis.support.files.bounded_folder import forget_oldest
 from opinfo.frontend.checks.large_constants import Message
 from opinfo.frontend.process import kept_programs
-from opinfo.frontend.process.apart import Reader, shared_reader
 from opinfo.frontend.process.kept_programs import KeptProgram, kept_program
+from opinfo.frontend.process.reader_client import Reader, shared_reader
 
 WIDTH = 1024
 

@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import opinfo
-from opinfo.frontend.process import apart
+from opinfo.frontend.process import reader_client
 from opinfo.frontend.process.shared_memory import SharedMemory, opened, written
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="needs Linux")
@@ -58,8 +58,8 @@ def test_memory_that_cannot_be_mapped_is_left_out(place: tuple[str, int]) -> Non
 @pytest.mark.parametrize("text", ["", "0", "-1", "9", "1e3", "٣", "1" * 30, 3, None])
 def test_a_length_is_checked(text: Any) -> None:
     with pytest.raises(opinfo.FrontendError, match="expected 1 to 8"):
-        apart._length(text, 8)
-    assert apart._length("8", 8) == 8
+        reader_client._length(text, 8)
+    assert reader_client._length("8", 8) == 8
 
 
 @pytest.mark.parametrize("memory", [True, False])
@@ -73,7 +73,7 @@ def test_a_model_is_read(memory: bool, tmp_path: Path, monkeypatch: pytest.Monke
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]),
               tmp_path / "m.onnx")  # fmt: skip
     if not memory:
-        monkeypatch.setattr(apart, "SharedMemory", _none)
+        monkeypatch.setattr(reader_client, "SharedMemory", _none)
     mod = opinfo.load(tmp_path / "m.onnx")
     (call,) = [b.value for block in mod["main"].body.blocks for b in block.bindings
                if hasattr(b.value, "args")]  # fmt: skip

@@ -15,7 +15,7 @@ from opinfo.layout.graph.relax_graph import Graph, Op, Value
 from opinfo.layout.model.layout import Layout
 from opinfo.layout.plan import check_arguments
 from opinfo.layout.search.candidate_layouts import candidates
-from opinfo.layout.search.decide import OBJECTIVES, bytes_moved, decide
+from opinfo.layout.search.function_plan import OBJECTIVES, bytes_moved, decide
 from opinfo.layout.search.op_specs import OpSpecs
 
 from .random_graphs import Case

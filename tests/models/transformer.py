@@ -6,7 +6,7 @@ from typing import Any
 
 import tvm
 
-from opinfo.frontend.checks.tidy import tidy
+from opinfo.frontend.checks.normalise_module import tidy
 from opinfo.frontend.formats.from_torch import from_program
 
 from .weights import Spec, stored

@@ -14,8 +14,8 @@ from torch import nn
 
 from opinfo.frontend.checks.error import FrontendError
 from opinfo.frontend.checks.input_shapes import Shapes, bind_shapes
+from opinfo.frontend.checks.normalise_module import tidy
 from opinfo.frontend.checks.notes import without_notes
-from opinfo.frontend.checks.tidy import tidy
 from opinfo.frontend.formats.from_torch import from_program, load
 from opinfo.frontend.formats.torch_program import torch_extents
 from opinfo.testing.unoptimised import unoptimised

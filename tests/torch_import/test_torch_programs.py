@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from tvm import relax
 
 import opinfo
-from opinfo.frontend.checks.tidy import tidy
+from opinfo.frontend.checks.normalise_module import tidy
 from opinfo.frontend.formats.from_torch import from_program
 from opinfo.frontend.formats.importer import at_node
 from opinfo.testing.unoptimised import unoptimised

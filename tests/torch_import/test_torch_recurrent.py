@@ -13,7 +13,7 @@ from torch import nn
 from opinfo.analysis import op_info
 from opinfo.analysis.recurrent.recurrence_operator import NAME
 from opinfo.analysis.results.op_info import OpInfo
-from opinfo.frontend.checks.tidy import tidy
+from opinfo.frontend.checks.normalise_module import tidy
 from opinfo.frontend.formats.from_torch import from_program
 from opinfo.testing.unoptimised import unoptimised
 

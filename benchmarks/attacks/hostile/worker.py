@@ -34,14 +34,14 @@ def main() -> int:
     tempfile.gettempdir()  # Python writes a test file to find the folder
     os.environ["HOME"] = str(folder)
     from opinfo.cli import app
-    from opinfo.frontend.process import apart
+    from opinfo.frontend.process import reader_client
 
     page = folder / "refused"
     page.write_bytes(bytes(SIZE))
-    apart.SECONDS, apart.BASE = SECONDS, BYTES
+    reader_client.SECONDS, reader_client.BASE = SECONDS, BYTES
     reading = (sys.executable, "-m", "benchmarks.hostile.reader", str(page), *sys.argv[2:])
-    apart.shared_reader().command = reading
-    apart.shared_reader().start()  # outside the folder that a command removes
+    reader_client.shared_reader().command = reading
+    reader_client.shared_reader().start()  # outside the folder that a command removes
     seen: list[str] = []
     ours = _ours()
     sys.addaudithook(lambda event, args: _note(seen, event, args, ours, reading))
@@ -61,11 +61,11 @@ def main() -> int:
 
 def _ours() -> frozenset[CodeType]:
     """Return the code that creates and removes the folders of a command and of the reader."""
-    from opinfo.byoc.process import folder
+    from opinfo.byoc.process import temporary_folder as temporary
     from opinfo.cli.run import signals
 
-    functions = (inspect.unwrap(signals.scratch), folder.Folder.__init__, folder._remove,
-                 folder._locked, folder._abandoned)  # fmt: skip
+    functions = (inspect.unwrap(signals.scratch), temporary.TemporaryFolder.__init__,
+                 temporary._remove, temporary._locked, temporary._abandoned)  # fmt: skip
     return frozenset(f.__code__ for f in functions)
 
 

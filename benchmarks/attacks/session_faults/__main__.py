@@ -227,7 +227,7 @@ def _remains(folder: Path) -> list[str]:
         if not remains:
             break
         time.sleep(0.1)
-    code = "from opinfo.byoc.process.folder import Folder; Folder('opinfo-')"
+    code = "from opinfo.byoc.process import temporary_folder as t; t.TemporaryFolder('opinfo-')"
     _started(folder, [sys.executable, "-c", code]).communicate()
     return remains + [str(p.relative_to(folder)) for p in (folder / "tmp").iterdir()]
 

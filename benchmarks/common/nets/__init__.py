@@ -69,7 +69,7 @@ def _key() -> str:
 def _imported(name: str, size: int) -> tvm.IRModule:
     import torch
 
-    from opinfo.frontend.checks.tidy import tidy
+    from opinfo.frontend.checks.normalise_module import tidy
     from opinfo.frontend.formats.from_torch import from_program
 
     model, sample = torch_model(name, size)

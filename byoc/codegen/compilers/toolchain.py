@@ -25,7 +25,7 @@ SECONDS = 1800.0
 #: Resolve symbols when the library is loaded, so that a missing one does not fail a call. An
 #: identifier of the build would be a hash over all constants, most of the time of linking.
 LINKING = ("-Wl,-z,now", "-Wl,--build-id=none") if sys.platform.startswith("linux") else ()
-#: Lets exported C++ functions report their arguments, see `byoc.codegen.loading.arity`.
+#: Lets exported C++ functions report their arguments, see `byoc.codegen.loading.check_arity`.
 TELLING = "-DTVM_FFI_DLL_EXPORT_INCLUDE_METADATA=1"
 #: Bytes that must fit on a disk for a failure to be that of the compiler.
 PROBE = 1 << 20

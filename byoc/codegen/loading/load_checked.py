@@ -19,7 +19,7 @@ from tvm import relax
 
 from ...process.fork import forked
 from ...process.status import signal_name
-from .arithmetic import Arithmetic
+from .float_environment import FloatEnvironment
 from .resolve_apart import MARK, resolve_apart
 
 #: Time limit for loading a library in seconds, of CPU time or of idling.
@@ -46,7 +46,7 @@ def load_checked(library: str, device: Any, runs_elsewhere: bool = False) -> Any
     Raises:
         LoadError: The library crashes, hangs, or changes how the process computes.
     """
-    before = Arithmetic()
+    before = FloatEnvironment()
 
     def opened() -> str:
         ctypes.CDLL(os.path.abspath(library))  # TVM would also copy all constants

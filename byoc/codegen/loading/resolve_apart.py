@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import tvm
 from tvm import relax
 
-from ...process.folder import Folder
 from ...process.fork_pool import Died, ForkPool, JobFailed
-from .arithmetic import Arithmetic
+from ...process.temporary_folder import TemporaryFolder
+from .float_environment import FloatEnvironment
 
 #: A library that exports a function of this name builds models when its symbols are resolved.
 MARK = "opinfo_builds_models"
@@ -28,7 +28,7 @@ class _Resolve:
 
     def run(self) -> tuple[bool, str]:
         """Whether the symbols were resolved, and what that changed, as one line."""
-        before = Arithmetic()
+        before = FloatEnvironment()
         try:
             relax.VirtualMachine(tvm.runtime.load_module(self.library), tvm.cpu())
         except Exception:  # the caller's process raises it again
@@ -58,7 +58,7 @@ def resolve_apart(library: str, seconds: float) -> tuple[bool, str]:
     return found
 
 
-_shared: tuple[ForkPool, Folder] | None = None
+_shared: tuple[ForkPool, TemporaryFolder] | None = None
 _guard = threading.Lock()
 
 
@@ -68,7 +68,7 @@ def _pool() -> ForkPool:
         if _shared is not None and _shared[0].ended:
             _close()
         if _shared is None:
-            folder = Folder("opinfo-resolve-")
+            folder = TemporaryFolder("opinfo-resolve-")
             _shared = ForkPool(folder.path, modules=(__name__,)), folder
             atexit.register(_close)
         return _shared[0]

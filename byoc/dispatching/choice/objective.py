@@ -12,7 +12,7 @@ from __future__ import annotations
 from ....analysis.answer.analyser import analyser
 from ....layout.graph.relax_graph import Op, Value
 from ....layout.model.layout import Layout
-from ....layout.search.decide import Cost, bytes_moved
+from ....layout.search.function_plan import Cost, bytes_moved
 
 POINTWISE = ("kElemWise", "kBroadcast")
 #: Bytes added for a cut chain: more than the planner's own tie-breaks for its ops.

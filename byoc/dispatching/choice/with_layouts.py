@@ -28,7 +28,7 @@ from ....layout.planner import Planner
 from ....layout.report.explain import report
 from ....layout.report.plan_report import PlanReport
 from ....layout.search.constraints import Desired, check, full
-from ....layout.search.decide import Cost, Plan, Space, bytes_moved
+from ....layout.search.function_plan import Cost, Plan, Space, bytes_moved
 from ....layout.search.layout_problem import LayoutProblem
 from ....layout.search.op_specs import OpSpecs
 from ....layout.search.replay_plan import planned_in

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ..layout.planner import Mode
-    from ..layout.search.decide import Cost
+    from ..layout.search.function_plan import Cost
 
 
 @dataclass(frozen=True, repr=False)

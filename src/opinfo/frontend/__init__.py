@@ -23,8 +23,8 @@ from .checks.not_a_path import described
 from .checks.notes import without_digest, without_notes
 from .checks.suffix import wrong_suffix
 from .formats import LOADERS, from_json
-from .process.apart import shared_reader
 from .process.kept_programs import kept_program
+from .process.reader_client import shared_reader
 from .source_file import SourceFile, remember
 
 __all__ = ["LOADERS", "FrontendError", "load", "parse_shape"]

@@ -18,7 +18,7 @@ import tvm
 import tvm_ffi
 
 from .checks.error import FrontendError
-from .process.apart import shared_reader
+from .process.reader_client import shared_reader
 
 Array = np.ndarray[Any, Any]
 #: The number of modules that are remembered, the latest ones.

@@ -14,7 +14,7 @@ from .module_pass import module_pass
 if TYPE_CHECKING:
     from ..layout.model.layout import Layout
     from ..layout.planner import Mode
-    from ..layout.search.decide import Cost
+    from ..layout.search.function_plan import Cost
 
 
 Desired = Mapping[str, Sequence[str] | str]

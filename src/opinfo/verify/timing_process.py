@@ -22,7 +22,7 @@ from tvm import relax
 
 from ..byoc.codegen.loading.cuda_device import cuda_device
 from ..byoc.patterns.failure import one_line
-from .emptied import can_be_emptied, emptied
+from .release_memory import can_be_emptied, emptied
 from .short_parts import Call, Clock
 from .timed_turns import timed_turns
 from .trial_values import flat, load, restored, save, tensors_of

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from ..byoc.process.folder import Folder
 from ..byoc.process.spawn import spawn
+from ..byoc.process.temporary_folder import TemporaryFolder
 from ..byoc.process.time_limit import TimeLimit
 from ..byoc.process.without_torch import command
 from . import timing_process
@@ -57,7 +57,7 @@ class TrialProcess:
 
     def __init__(self) -> None:
         self._child: subprocess.Popen[bytes] | None = None
-        self._folder: Folder | None = None
+        self._folder: TemporaryFolder | None = None
         self._job: tuple[int, str, list[Any], list[Array]] = 0, CPU, [], []
         self._places: dict[Path, int] = {}  # the libraries that it has, in the order of their files
         self._read = b""  # of its answers
@@ -122,7 +122,7 @@ class TrialProcess:
     def _start(
         self, calls: Sequence[TrialCall], layout: list[Any], threads: int, device: str
     ) -> None:
-        self._folder = Folder("opinfo-")
+        self._folder = TemporaryFolder("opinfo-")
         tensors = [x for call in calls for x in tensors_of(call.values)]
         save(tensors, self._folder.path / INPUTS)
         (self._folder.path / CALLS).write_text(json.dumps(layout), encoding="utf-8")

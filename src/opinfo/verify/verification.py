@@ -22,7 +22,7 @@ from ..byoc.codegen.loading.cuda_device import needed_gpu
 from ..byoc.compile import CompiledModule
 from ..byoc.dispatching.dispatch import Dispatched
 from ..byoc.measure import Excluded, Timing
-from ..byoc.process.folder import Folder
+from ..byoc.process.temporary_folder import TemporaryFolder
 from ..layout.report.plan_report import columns
 from ..report.regions import costs, reasons
 from .timing_process import GPU
@@ -152,7 +152,7 @@ def verified(
     pairs = zip(results, _arrays(before(*values)), strict=True)
     worst = max((difference(b, a) for a, b in pairs), key=lambda d: (d != d, d), default=0.0)
     threads = int(host.attrs.get("num-cores") or 1)
-    folder, calls = Folder("opinfo-"), [TrialCall("main", tuple(values))]
+    folder, calls = TemporaryFolder("opinfo-"), [TrialCall("main", tuple(values))]
     try:
         export_library(plain, folder.path / "plain.so")
         libraries = [result.library, folder.path / "plain.so"]

@@ -24,7 +24,7 @@ from opinfo.layout.model.layout import Layout
 from opinfo.layout.rewrite import rewrite
 from opinfo.layout.rewrite.func_proofs import FuncProofs
 from opinfo.layout.rewrite.rewrite import Rewritten
-from opinfo.layout.search.decide import cheapest
+from opinfo.layout.search.function_plan import cheapest
 
 from ...common.prim_funcs import lowered
 from ...common.run import run

@@ -18,7 +18,7 @@ import tvm
 from opinfo.byoc import Code, Region
 from opinfo.byoc.codegen.compilers.linking import steps
 from opinfo.byoc.codegen.compilers.toolchain import CompilerError, shared
-from opinfo.byoc.codegen.loading.arithmetic import Arithmetic
+from opinfo.byoc.codegen.loading.float_environment import FloatEnvironment
 from opinfo.byoc.codegen.loading.load_checked import LoadError, load_checked
 from opinfo.byoc.compile import compile_module
 from opinfo.byoc.measure.measure_jobs import Build
@@ -109,7 +109,7 @@ __attribute__((constructor)) static void begin() { _mm_setcsr(_mm_getcsr() | 0x8
 def test_a_library_that_flushes_to_zero_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.cc").write_text(FLUSH)
     shared(str(tmp_path / "a.so"), str(tmp_path / "a.cc"))
-    before = Arithmetic()
+    before = FloatEnvironment()
     with pytest.raises(LoadError, match="changes how the process computes: subnormal numbers"):
         load_checked(str(tmp_path / "a.so"), tvm.cpu())
     assert before.changed() == ""
@@ -120,7 +120,7 @@ def test_what_is_changed_is_set_back() -> None:
     mode = upward.get(platform.machine())
     if mode is None:
         pytest.skip("the number of FE_UPWARD is not known here")
-    before = Arithmetic()
+    before = FloatEnvironment()
     with before.kept():
         assert library.fesetround(mode) == 0
         told = before.changed()

@@ -17,7 +17,7 @@ import pytest
 
 from opinfo.byoc.backends.nvidia.products import cutlass
 from opinfo.byoc.process import trust
-from opinfo.byoc.process.folder import Folder
+from opinfo.byoc.process.temporary_folder import TemporaryFolder
 
 OTHER, STICKY, ANY = 12345, stat.S_ISVTX, 99
 
@@ -221,16 +221,16 @@ def test_a_temporary_folder_that_others_can_replace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    folder = Folder("opinfo-")
+    folder = TemporaryFolder("opinfo-")
     assert folder.path.parent == tmp_path
     folder.remove()
     tmp_path.chmod(0o777)
     with pytest.raises(trust.Untrusted, match=r"temporary files: other users .*TMPDIR") as e:
-        Folder("opinfo-")
+        TemporaryFolder("opinfo-")
     assert "\n" not in str(e.value)
     assert list(tmp_path.iterdir()) == []
     tmp_path.chmod(0o1777)
-    Folder("opinfo-").remove()
+    TemporaryFolder("opinfo-").remove()
 
 
 def test_objects_that_nvcc_made_are_linked_from_a_private_folder(

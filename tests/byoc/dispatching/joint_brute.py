@@ -18,7 +18,7 @@ from opinfo.byoc.matching.match_rules import MatchRules
 from opinfo.byoc.patterns.pattern import Node, Pattern, many, maybe, one
 from opinfo.layout.graph.relax_graph import Op
 from opinfo.layout.planner import Planner
-from opinfo.layout.search.decide import Space, bytes_moved
+from opinfo.layout.search.function_plan import Space, bytes_moved
 from opinfo.layout.search.op_specs import OpSpecs
 
 from ...layout.brute import Prices, cost_of

@@ -19,7 +19,7 @@ from opinfo.layout.graph.read_graph import graph
 from opinfo.layout.graph.relax_graph import Value
 from opinfo.layout.model.layout import Layout
 from opinfo.layout.plan import plan_layout
-from opinfo.layout.search.decide import bytes_moved
+from opinfo.layout.search.function_plan import bytes_moved
 from opinfo.testing.strip import strip_module
 from opinfo.transform import RaiseOps
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from opinfo.jit.store.default_folder import default_folder
-from opinfo.jit.store.entries import PART
 from opinfo.jit.store.kernel_file import FOOTER, Damaged, opened, packed
 from opinfo.jit.store.store import KernelStore
+from opinfo.jit.store.store_files import PART
 
 from ..kernels import KEYS, library, stored
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from opinfo.jit.store.entries import PART
 from opinfo.jit.store.kernel_file import packed
 from opinfo.jit.store.store import KernelStore
+from opinfo.jit.store.store_files import PART
 
 from ..damages import Damage, flip_bit, replace_by_link, replace_by_pipe, truncate
 from ..kernels import KEYS, library, stored

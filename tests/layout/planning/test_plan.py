@@ -17,7 +17,7 @@ from tvm.script import tirx as T
 from opinfo.analysis import Refusal
 from opinfo.layout import Layout, plan_layout
 from opinfo.layout.rewrite.rewrite import rewrite
-from opinfo.layout.search.decide import bytes_moved
+from opinfo.layout.search.function_plan import bytes_moved
 from opinfo.transform import (
     CancelLayoutTransforms,
     ConvertLayout,

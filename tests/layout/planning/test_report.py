@@ -15,7 +15,7 @@ from opinfo.layout.alternatives.op_spec import OpSpec
 from opinfo.layout.graph.relax_graph import Graph, Op
 from opinfo.layout.model.layout import Layout
 from opinfo.layout.report import explain
-from opinfo.layout.report.letters import letters
+from opinfo.layout.report.axis_letters import letters
 from opinfo.layout.report.plan_report import (
     Conversion,
     Conversions,

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TextIO
 
 from ...report.printable import printable
-from .quiet import quiet
 from .signals import Signals, kill_descendants, scratch
+from .suppress_output import quiet
 
 #: Exit statuses: a user error, an internal error, a closed pipe.
 PROBLEM, INTERNAL, CLOSED = 2, 1, 141

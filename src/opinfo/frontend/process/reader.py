@@ -135,7 +135,9 @@ def _prepare(suffix: str) -> None:
         load_all()  # they register the operators of raised modules
     from ..formats import MODULES
 
-    modules = (f".formats.{MODULES[suffix]}", ".checks.tidy") if suffix in MODULES else ()
+    modules: tuple[str, ...] = ()
+    if suffix in MODULES:
+        modules = (f".formats.{MODULES[suffix]}", ".checks.normalise_module")
     for name in (*modules, *IMPORTS.get(suffix, ())):
         try:
             import_module(name, PACKAGE)

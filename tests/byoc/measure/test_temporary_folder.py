@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from opinfo.byoc.process.folder import Folder
+from opinfo.byoc.process.temporary_folder import TemporaryFolder
 
 WAITING = """
 import sys
-from opinfo.byoc.process.folder import Folder
-kept = Folder("opinfo-kept-")
+from opinfo.byoc.process.temporary_folder import TemporaryFolder
+kept = TemporaryFolder("opinfo-kept-")
 (kept.path / "kernel.so").write_text("code")
 print(kept.path, flush=True)
 sys.stdin.read()
@@ -41,20 +41,20 @@ def test_that_of_a_killed_process_goes_when_the_next_is_made(place: Path) -> Non
     processes[0].communicate()
     (place / "opinfo-of-someone").mkdir()
     assert killed.exists() and alive.exists()
-    own = Folder("opinfo-")
+    own = TemporaryFolder("opinfo-")
     assert not killed.exists() and alive.exists() and (place / "opinfo-of-someone").exists()
     processes[1].communicate("")
     assert not alive.exists() and own.path.exists()
 
 
 def test_a_process_that_was_forked_off_neither_removes_nor_releases_it(place: Path) -> None:
-    own = Folder("opinfo-")
+    own = TemporaryFolder("opinfo-")
     child = os.fork()
     if child == 0:
         own.remove()
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
-    Folder("opinfo-").remove()
+    TemporaryFolder("opinfo-").remove()
     assert own.path.exists()
     before = len(os.listdir("/proc/self/fd"))
     own.remove()

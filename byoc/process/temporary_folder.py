@@ -18,7 +18,7 @@ LOCK = ".lock"
 PREFIX = "opinfo-"
 
 
-class Folder:
+class TemporaryFolder:
     """A new folder; it is deleted by `remove`, with this object, or when this process ends.
 
     (`tempfile.TemporaryDirectory` is also deleted when a forked process ends.) The folders of

@@ -18,7 +18,7 @@ SIZE = 512
 QUARTER = 2.0**-54
 
 
-class Arithmetic:
+class FloatEnvironment:
     """The floating-point environment at the time of creation."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from opinfo.layout.alternatives.op_spec import OpSpec
 from opinfo.layout.graph.read_graph import graph
 from opinfo.layout.graph.relax_graph import Graph, Op
 from opinfo.layout.plan import check_arguments
-from opinfo.layout.search.decide import Plan, bytes_moved, decide, space
+from opinfo.layout.search.function_plan import Plan, bytes_moved, decide, space
 from opinfo.layout.search.op_specs import OpSpecs
 
 from .. import nets

@@ -11,7 +11,7 @@ import tvm
 from tvm import relax
 
 from opinfo.testing.unoptimised import unoptimised
-from opinfo.verify.emptied import LEAST, emptied
+from opinfo.verify.release_memory import LEAST, emptied
 from opinfo.verify.timing_process import _called
 from opinfo.verify.trial_values import flat
 
