@@ -30,10 +30,10 @@ from .whole_definitions import live_definitions, readers_of, substitute_partial,
 
 def define(func: Any) -> TensorProgram:
     """Return the definitions of a PrimFunc; raise `Unliftable` if its frame is not understood."""
-    return _Splitter(func).program()
+    return _StatementExecutor(func).program()
 
 
-class _Splitter(Executor):
+class _StatementExecutor(Executor):
     """Executes a PrimFunc, and gives each statement that stores a definition of its own."""
 
     def __init__(self, func: Any) -> None:

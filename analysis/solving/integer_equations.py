@@ -34,14 +34,14 @@ MAX_ROUNDS = 12
 
 def solve(unknowns: Sequence[Var], equations: Sequence[tuple[Int, Int]]) -> dict[Var, Int]:
     """Return the unknowns' values over everything else in the equations; unsolved are absent."""
-    state = _State(frozenset(unknowns), [a - b for a, b in equations])
+    state = _OpenEquations(frozenset(unknowns), [a - b for a, b in equations])
     state.split()
     while (state.pending and state.step()) or state.jointly():
         pass
     return {v: poly for v in unknowns if (poly := state.value(v)) is not None}
 
 
-class _State:
+class _OpenEquations:
     """The equations that are still to be solved, and the variables that are solved for."""
 
     def __init__(self, unknowns: frozenset[Var], equations: list[Int]) -> None:

@@ -41,10 +41,10 @@ def evaluate(term: Term, env: Mapping[Var, Any], read: Read | None = None) -> Ar
         Unevaluable: An operation is unknown, a variable unbound, or there is a load without `read`.
     """
     with np.errstate(all="ignore"):
-        return _Evaluator({v: np.asarray(x) for v, x in env.items()}, read)(term)
+        return _TermEvaluator({v: np.asarray(x) for v, x in env.items()}, read)(term)
 
 
-class _Evaluator:
+class _TermEvaluator:
     def __init__(self, env: dict[Var, Array], read: Read | None) -> None:
         self.env, self.read = env, read
         self.memo: dict[Term, Array] = {}
@@ -57,7 +57,7 @@ class _Evaluator:
         return values
 
 
-def _int(ev: _Evaluator, poly: Int) -> Array:
+def _int(ev: _TermEvaluator, poly: Int) -> Array:
     out: Any = 0
     for mono, coef in poly.terms:
         part: Any = coef
@@ -68,23 +68,23 @@ def _int(ev: _Evaluator, poly: Int) -> Array:
     return np.asarray(out, dtype=np.int64)
 
 
-def _var(ev: _Evaluator, var: Var) -> Array:
+def _var(ev: _TermEvaluator, var: Var) -> Array:
     if var not in ev.env:
         raise Unevaluable(f"variable {var!r} has no value")
     return ev.env[var]
 
 
-def _const(ev: _Evaluator, const: Const) -> Array:
+def _const(ev: _TermEvaluator, const: Const) -> Array:
     return np.asarray(const.value, dtype=numpy_dtype(const.dtype))
 
 
-def _load(ev: _Evaluator, load: Load) -> Array:
+def _load(ev: _TermEvaluator, load: Load) -> Array:
     if ev.read is None:
         raise Unevaluable(f"load of {load.tensor.name}, but no tensors were passed")
     return ev.read(load.tensor, tuple(ev(i) for i in load.indices))
 
 
-def _call(ev: _Evaluator, call: CallTerm) -> Array:
+def _call(ev: _TermEvaluator, call: CallTerm) -> Array:
     if call.op == "cast":
         return ev(call.args[0]).astype(numpy_dtype(call.dtype))
     fn = OPS.get(call.op)
@@ -94,7 +94,7 @@ def _call(ev: _Evaluator, call: CallTerm) -> Array:
     return out.astype(numpy_dtype(call.dtype)) if call.op == "shl" else out  # drops the high bits
 
 
-def _reduce(ev: _Evaluator, reduction: Reduce) -> Array:
+def _reduce(ev: _TermEvaluator, reduction: Reduce) -> Array:
     fn = REDUCERS.get(reduction.op)
     if fn is None:
         raise Unevaluable(f"cannot evaluate reduction {reduction.op} with numpy")
@@ -107,7 +107,7 @@ def _reduce(ev: _Evaluator, reduction: Reduce) -> Array:
             raise Unevaluable(f"the extent of {axis!r} differs between points")
         shape.append(int(extent[0]))
         env[axis] = np.arange(shape[-1]).reshape(-1, *[1] * (depth - 1 - k))
-    body = _Evaluator(env, ev.read)(reduction.body)
+    body = _TermEvaluator(env, ev.read)(reduction.body)
     outer = body.shape[: max(body.ndim - depth, 0)]
     folded = fn.reduce(
         np.broadcast_to(body, (*outer, *shape)), axis=tuple(range(-depth, 0)), dtype=body.dtype
@@ -115,7 +115,7 @@ def _reduce(ev: _Evaluator, reduction: Reduce) -> Array:
     return np.asarray(fn(ev(reduction.init), folded))
 
 
-def _steps(ev: _Evaluator, fold: Fold) -> Array:
+def _steps(ev: _TermEvaluator, fold: Fold) -> Array:
     """The loop, one iteration after the other, at all points at once."""
     assert fold.axis.extent is not None
     extent = (
@@ -126,7 +126,7 @@ def _steps(ev: _Evaluator, fold: Fold) -> Array:
     values: dict[Term, Array] = dict(zip(fold.states, map(ev, fold.inits), strict=True))
     for k in range(int(extent[0])):
         before = values
-        step = _Evaluator({**ev.env, fold.axis: np.asarray(k)}, ev.read)
+        step = _TermEvaluator({**ev.env, fold.axis: np.asarray(k)}, ev.read)
         step.memo.update(values)
         values = dict(zip(fold.states, [step(u) for u in fold.updates], strict=True))
         if fold.axis.extent is FOREVER and all(_same(values[s], before[s]) for s in values):
@@ -141,7 +141,7 @@ def _same(a: Array, b: Array) -> bool:
     return bool(np.all((a == b) | ((a != a) & (b != b))))
 
 
-_NODES: dict[type[Term], Callable[[_Evaluator, Any], Array]] = {
+_NODES: dict[type[Term], Callable[[_TermEvaluator, Any], Array]] = {
     Int: _int,
     Var: _var,
     Const: _const,

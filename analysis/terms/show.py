@@ -14,7 +14,7 @@ NODES = 2000
 
 def show(term: Term) -> str:
     """Return the term in infix notation, shortened if it is long."""
-    return _Writer().text(term)
+    return _TermPrinter().text(term)
 
 
 def reason(term: Term) -> str:
@@ -22,10 +22,10 @@ def reason(term: Term) -> str:
 
     Loop variables are numbered in order of occurrence: their own numbers differ between processes.
     """
-    return _Writer({}).text(term)
+    return _TermPrinter({}).text(term)
 
 
-class _Writer:
+class _TermPrinter:
     """Writes a term as text, up to a number of nodes, with short names for loops."""
 
     def __init__(self, loops: dict[Var, str] | None = None) -> None:

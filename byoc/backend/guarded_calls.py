@@ -33,10 +33,10 @@ COST = 0.0
 
 def guarded(backend: Backend, failures: list[Failure]) -> Backend:
     """The backend with guarded functions; failures are appended to ``failures``."""
-    return _Guard(backend, failures).backend()
+    return _GuardedFunctions(backend, failures).backend()
 
 
-class _Guard:
+class _GuardedFunctions:
     """Wraps the functions of a backend: an exception becomes a failure and a safe default."""
 
     def __init__(self, backend: Backend, failures: list[Failure]) -> None:

@@ -134,7 +134,7 @@ def region(
         names: Operators that several ops may be merged to (`byoc.patterns.elementwise_groups`).
         elements: Copy the elements of constants; otherwise they are zeros, which take no memory.
     """
-    builder = _Builder(elements)
+    builder = _RegionBuilder(elements)
     groups = _groups(ops, infos, names)
     inner = {op for g in groups.values() for op in g.ops[:-1]}
     for op in ops:
@@ -176,7 +176,7 @@ def _plain(value: Any) -> Any:
     return value.value if isinstance(value, Constant) else value
 
 
-class _Builder:
+class _RegionBuilder:
     """Collects the calls, inputs and constants of a region."""
 
     def __init__(self, elements: bool) -> None:

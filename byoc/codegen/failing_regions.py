@@ -48,7 +48,7 @@ def culprits(regions: Sequence[Region], convert: Convert, error: Exception) -> d
         return {symbol: Fault("plan", why) for symbol, why in error.wrong.items()}
     if isinstance(error, CompilerError) and error.broken:
         _check_builds()
-    faults = _Search(convert).faults(list(regions))
+    faults = _FailureSearch(convert).faults(list(regions))
     if len(faults) == len(regions):
         _check_builds()
     return faults
@@ -62,7 +62,7 @@ def _check_builds() -> None:
         raise Unbuildable(one_line(error)) from error
 
 
-class _Search:
+class _FailureSearch:
     def __init__(self, convert: Convert) -> None:
         self.convert, self.builds = convert, MOST
 

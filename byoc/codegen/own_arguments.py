@@ -37,7 +37,7 @@ def with_own_arguments(mod: Any) -> Any:
 
     The types of all arguments must be static and equal to those of the parameters.
     """
-    uses = _Uses()
+    uses = _PrimFuncUses()
     for func in mod.functions.values():
         uses.read(func)
     out = mod.clone()
@@ -50,7 +50,7 @@ def with_own_arguments(mod: Any) -> Any:
 
 
 @dataclass
-class _Uses:
+class _PrimFuncUses:
     """How the functions of a module use its PrimFuncs.
 
     Attributes:

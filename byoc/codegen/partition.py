@@ -40,7 +40,7 @@ def partitioned(
     mod: Any, functions: Mapping[Any, PartitionedFunction], codes: Sequence[Code]
 ) -> Any:
     """The module with regions replaced by calls, and their code; the input is not changed."""
-    writer = _Writer(mod)
+    writer = _RegionPartitioner(mod)
     for gvar, to in functions.items():
         writer.function(gvar, _gathered(mod[gvar], to), to)
     return attached(without_unused(writer.builder_.get(), mod), codes)
@@ -126,7 +126,7 @@ def _with_branches(binding: Any, ordered: Iterator[Any]) -> Any:
 
 
 @relax.expr_functor.mutator
-class _Writer(relax.PyExprMutator):  # type: ignore[misc]
+class _RegionPartitioner(relax.PyExprMutator):  # type: ignore[misc]
     def function(self, gvar: Any, func: Any, to: PartitionedFunction) -> None:
         self.graph, self.regions = to.graph, {p.ops[-1]: p for p in to.regions}
         self.merged = {op for p in to.regions for op in p.ops[:-1]}

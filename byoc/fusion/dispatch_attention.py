@@ -58,8 +58,8 @@ def dispatch_attention(mod: Any) -> Any:
     """
     if not isinstance(mod, tvm.IRModule):
         raise TypeError(f"DispatchAttention: expected a tvm.IRModule, got {type(mod).__name__}")
-    chains = _Known(mod)
-    writer = _Writer(mod)
+    chains = _KnownOperators(mod)
+    writer = _AttentionReplacer(mod)
     for gvar, func in mod.functions_items():
         if isinstance(func, relax.Function):
             writer.replaced = NodeDict()
@@ -72,7 +72,7 @@ def dispatch_attention(mod: Any) -> Any:
     return without_unused(writer.builder_.get(), mod)
 
 
-class _Known:
+class _KnownOperators:
     """The operators of the PrimFuncs of a module; each is analysed once."""
 
     def __init__(self, mod: Any) -> None:
@@ -92,13 +92,13 @@ class _Known:
         return chain.steps[0].operator.name
 
 
-def _attentions(mod: Any, func: Any, chains: _Known) -> Iterator[tuple[Any, Any]]:
+def _attentions(mod: Any, func: Any, chains: _KnownOperators) -> Iterator[tuple[Any, Any]]:
     """The variables that are attention, with the calls to bind them to."""
     eras = SideEffects(mod).eras(func)
     for block in func.body.blocks:
         if not isinstance(block, relax.DataflowBlock):
             continue
-        reader = _Reader(block, _uses(func), chains)
+        reader = _BlockReader(block, _uses(func), chains)
         taken: set[int] = set()
         for k, binding in enumerate(block.bindings):
             if reader.name(binding) not in (SOFTMAX, *ATTENTION):
@@ -144,12 +144,12 @@ def _uses(func: Any) -> NodeDict[int]:
 
 
 @dataclass(frozen=True)
-class _Reader:
+class _BlockReader:
     """The bindings of a dataflow block, by number, with what they compute and who reads them."""
 
     block: Any
     uses: NodeDict[int]
-    chains: _Known
+    chains: _KnownOperators
 
     @cached_property
     def own(self) -> set[int]:
@@ -252,7 +252,7 @@ class _Reader:
 
 
 @relax.expr_functor.mutator
-class _Writer(relax.PyExprMutator):  # type: ignore[misc]
+class _AttentionReplacer(relax.PyExprMutator):  # type: ignore[misc]
     """Replaces the last call of each attention by the operator."""
 
     def __init__(self, mod: Any) -> None:

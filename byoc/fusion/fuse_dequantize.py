@@ -51,7 +51,7 @@ def fuse_dequantize(mod: Any, fits: Callable[[Any], bool] | None = None) -> Any:
     """
     if not isinstance(mod, tvm.IRModule):
         raise TypeError(f"FuseDequantize: expected a tvm.IRModule, got {type(mod).__name__}")
-    chains = _Known()
+    chains = _KnownChains()
     for use in ("copy", "product"):  # a weight may be moved before it is multiplied
         calls = {(pair, sizes): None for pair, sizes, found in _uses(mod, chains) if found == use
                  and (fits is None or use == "copy" or fits(mod[pair[1]]))}  # fmt: skip
@@ -70,7 +70,7 @@ def fuse_dequantize(mod: Any, fits: Callable[[Any], bool] | None = None) -> Any:
 Sizes = tuple[int, int, bool, bool]
 
 
-def _uses(mod: Any, chains: _Known) -> Iterator[tuple[Pair, Sizes, Use]]:
+def _uses(mod: Any, chains: _KnownChains) -> Iterator[tuple[Pair, Sizes, Use]]:
     """The pairs of calls in a module that may be fused."""
     found: dict[tuple[Pair, Sizes], Use] = {}
     effects = SideEffects(mod)
@@ -116,7 +116,7 @@ def _sizes(first: Any, second: Any) -> Sizes:
     return *arguments, len(first.args) > 2, len(second.args) > 2  # type: ignore[return-value]
 
 
-def _use(mod: Any, first: Any, second: Any, place: int, chains: _Known) -> Use | None:
+def _use(mod: Any, first: Any, second: Any, place: int, chains: _KnownChains) -> Use | None:
     """How a call uses the dequantised result of another one; None if it must not be fused."""
     if not _has_integers(mod[first.args[0]]):
         return None
@@ -146,7 +146,7 @@ def _has_integers(func: Any) -> bool:
     return any("int" in d or "float8" in d for d in dtypes)
 
 
-class _Known:
+class _KnownChains:
     """The chains of PrimFuncs; each is analysed once."""
 
     def __init__(self) -> None:

@@ -44,7 +44,7 @@ def fuse_qkv(mod: Any) -> Any:
     """
     if not isinstance(mod, tvm.IRModule):
         raise TypeError(f"FuseQKV: expected a tvm.IRModule, got {type(mod).__name__}")
-    fuser = _Fuser(mod)
+    fuser = _QkvFuser(mod)
     for gvar, func in mod.functions_items():
         if isinstance(func, relax.Function) and fuser.prepared(func):
             new = relax.analysis.remove_all_unused(fuser.visit_expr(func))
@@ -55,7 +55,7 @@ def fuse_qkv(mod: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class _Product:
+class _Projection:
     """``x @ weight``, or ``x @ transpose(weight)``.
 
     Attributes:
@@ -78,7 +78,7 @@ class _Product:
     def columns(self) -> int:
         return int(self.weight.ty.shape.values[0 if self.transposed else 1])
 
-    def joins(self, other: _Product) -> bool:
+    def joins(self, other: _Projection) -> bool:
         """Whether it is of the same value and kind."""
         return (
             self.x.same_as(other.x)
@@ -89,7 +89,7 @@ class _Product:
 
 
 @relax.expr_functor.mutator
-class _Fuser(relax.PyExprMutator):  # type: ignore[misc]
+class _QkvFuser(relax.PyExprMutator):  # type: ignore[misc]
     """Merges the products of each dataflow block."""
 
     def __init__(self, mod: Any) -> None:
@@ -97,7 +97,7 @@ class _Fuser(relax.PyExprMutator):  # type: ignore[misc]
         self.mod, self.count = mod, 0
         self.chains = Chains()
         self.known: NodeDict[Chain | Refusal] = NodeDict()
-        self.group: NodeDict[tuple[_Product, ...]] = NodeDict()
+        self.group: NodeDict[tuple[_Projection, ...]] = NodeDict()
         self.parts: NodeDict[Any] = NodeDict()
 
     def prepared(self, func: Any) -> bool:
@@ -110,7 +110,7 @@ class _Fuser(relax.PyExprMutator):  # type: ignore[misc]
                         self.group[product.var] = tuple(group)
         return len(list(self.group.items())) > 0
 
-    def products(self, block: Any) -> Iterator[_Product]:
+    def products(self, block: Any) -> Iterator[_Projection]:
         """The products of a dataflow block by constant matrices."""
         for binding in block.bindings:
             value = getattr(binding, "value", None)
@@ -118,7 +118,7 @@ class _Fuser(relax.PyExprMutator):  # type: ignore[misc]
             if product is not None and _is_matrix(product.weight):
                 yield product
 
-    def lowered(self, var: Any, call: Any) -> _Product | None:
+    def lowered(self, var: Any, call: Any) -> _Projection | None:
         """A call of a PrimFunc as a product; None for other expressions."""
         if not is_call_tir(call):
             return None
@@ -139,7 +139,7 @@ class _Fuser(relax.PyExprMutator):  # type: ignore[misc]
             return None
         x, weight = (call.args[1].fields[p] for p in places)
         out_dtype = str(step.attrs.get("out_dtype") or "")
-        return _Product(var, x, weight, transposed[1], out_dtype, True)
+        return _Projection(var, x, weight, transposed[1], out_dtype, True)
 
     def visit_var_binding_(self, binding: Any) -> None:
         group = self.group.get(binding.var)
@@ -153,7 +153,7 @@ class _Fuser(relax.PyExprMutator):  # type: ignore[misc]
         emit = self.builder_.emit if local else self.builder_.emit_output
         self.set_var_remap(binding.var, emit(part))
 
-    def merge(self, group: Sequence[_Product]) -> None:
+    def merge(self, group: Sequence[_Projection]) -> None:
         """Emit the product with all weights of a group, and the split of its result."""
         first = group[0]
         axis = 0 if first.transposed else 1
@@ -176,7 +176,7 @@ class _Fuser(relax.PyExprMutator):  # type: ignore[misc]
         return self.builder_.emit(call)
 
 
-def _operator(var: Any, call: Any) -> _Product | None:
+def _operator(var: Any, call: Any) -> _Projection | None:
     """A call of an operator as a product; None for other expressions."""
     op = getattr(call, "op", None)
     name = str(op.name) if isinstance(op, ir.Op) else ""
@@ -187,7 +187,7 @@ def _operator(var: Any, call: Any) -> _Product | None:
         return None
     dtype = call.attrs.out_dtype if name == MATMUL else attributes(call)["out_dtype"]
     text = "" if dtype is None or str(dtype) == "void" else str(dtype)
-    return _Product(var, call.args[0], call.args[1], bool(transposed[1]), text, False)
+    return _Projection(var, call.args[0], call.args[1], bool(transposed[1]), text, False)
 
 
 def _is_matrix(weight: Any) -> bool:
@@ -197,9 +197,9 @@ def _is_matrix(weight: Any) -> bool:
     return len(weight.ty.shape.values) == 2
 
 
-def _groups(products: Sequence[_Product]) -> Iterator[list[_Product]]:
+def _groups(products: Sequence[_Projection]) -> Iterator[list[_Projection]]:
     """The products that have the first operand in common, two or more."""
-    groups: list[list[_Product]] = []
+    groups: list[list[_Projection]] = []
     for product in products:
         group = next((g for g in groups if g[0].joins(product)), None)
         if group is None:

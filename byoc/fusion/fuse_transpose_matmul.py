@@ -43,7 +43,7 @@ def fuse_transpose_matmul(mod: Any, fits: Callable[[Any], bool] | None = None) -
     """
     if not isinstance(mod, tvm.IRModule):
         raise TypeError(f"FuseTransposeMatmul: expected a tvm.IRModule, got {type(mod).__name__}")
-    fuser, effects = _Fuser(mod, fits), SideEffects(mod)
+    fuser, effects = _TransposeFuser(mod, fits), SideEffects(mod)
     for gvar, func in mod.functions_items():
         if isinstance(func, relax.Function):
             fuser.eras = effects.eras(func) if effects.of_function(func) else None
@@ -55,7 +55,7 @@ def fuse_transpose_matmul(mod: Any, fits: Callable[[Any], bool] | None = None) -
 
 
 @relax.expr_functor.mutator
-class _Fuser(relax.PyExprMutator):  # type: ignore[misc]
+class _TransposeFuser(relax.PyExprMutator):  # type: ignore[misc]
     """Rewrites the calls of products.
 
     Attributes:

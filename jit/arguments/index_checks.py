@@ -42,7 +42,7 @@ def checked_indices(mod: tvm.IRModule) -> tvm.IRModule:
     changed, called = {}, called_functions(mod)
     for gvar, func in mod.functions_items():
         if isinstance(func, relax.Function):
-            body = _Checks(func, builder, gvar not in called).body()
+            body = _IndexChecks(func, builder, gvar not in called).body()
             if not body.same_as(func.body):
                 changed[gvar] = relax.Function(func.params, body, func.ret_ty, func.is_pure,
                                                func.attrs)  # fmt: skip
@@ -57,7 +57,7 @@ def checked_indices(mod: tvm.IRModule) -> tvm.IRModule:
     return out.with_attrs(mod.attrs) if mod.attrs else out
 
 
-class _Checks:
+class _IndexChecks:
     """The checks of one function, and whether only calls from outside of the module run it."""
 
     def __init__(self, func: Any, builder: relax.BlockBuilder, outer: bool) -> None:

@@ -59,7 +59,7 @@ def _rewritten(mod: Any, func: Any, caches: FoundCaches, kernels: CacheKernels) 
         mine = [(c, rooms[caches.group(c)]) for c in caches.caches
                 if c.param == k and c.length is not None]  # fmt: skip
         params[k] = relax.Var(params[k].name, _roomy(params[k].ty, mine))
-    writer = _Writer(mod, func, caches, params, firsts, kernels)
+    writer = _CacheRewriter(mod, func, caches, params, firsts, kernels)
     body = writer.visit_expr(func.body)
     attrs = dict(func.attrs or {})
     if caches.groups:
@@ -104,7 +104,7 @@ def _with_extent(ty: Any, axis: int, extent: Any) -> Any:
 
 
 @relax.expr_functor.mutator
-class _Writer(relax.PyExprMutator):  # type: ignore[misc]
+class _CacheRewriter(relax.PyExprMutator):  # type: ignore[misc]
     """Rewrites the concatenations, the updates and the result."""
 
     def __init__(

@@ -139,7 +139,7 @@ def _groups(func: Any, caches: list[FoundCache]) -> list[Group] | str:
     return groups
 
 
-def _used_otherwise(func: Any, caches: list[FoundCache], uses: _Uses) -> str:
+def _used_otherwise(func: Any, caches: list[FoundCache], uses: _UseCounter) -> str:
     """Return why a cache cannot be written in place.
 
     Rows that are appended leave those that a function reads otherwise; rows with positions do not.
@@ -200,8 +200,8 @@ def _unread(func: Any, caches: list[FoundCache], others: list[Any]) -> bool:
     return any(c.joined not in live for c in caches)
 
 
-def _counted(func: Any) -> _Uses:
-    uses = _Uses(func)
+def _counted(func: Any) -> _UseCounter:
+    uses = _UseCounter(func)
     for block in func.body.blocks:
         uses.visit_binding_block(block)
     uses.visit_expr(func.body.body)
@@ -209,7 +209,7 @@ def _counted(func: Any) -> _Uses:
 
 
 @relax.expr_functor.visitor
-class _Uses(relax.PyExprVisitor):  # type: ignore[misc]
+class _UseCounter(relax.PyExprVisitor):  # type: ignore[misc]
     """Counts where parameters, fields of them, and variables occur."""
 
     def __init__(self, func: Any) -> None:

@@ -99,7 +99,7 @@ def specialize_shapes(
     for name, func in functions.items():
         module.update_func(module.get_global_var(name), func)
     if called:
-        module = rewrite_functions(module, _Writer(module, called))
+        module = rewrite_functions(module, _CallReplacer(module, called))
     module = attached(module, site_codes(mod, called, outcomes, settings, target))
     return Specialized(module, tuple(outcomes.values()))
 
@@ -194,7 +194,7 @@ def _ahead(
 
 
 @relax.expr_functor.mutator
-class _Writer(relax.PyExprMutator):  # type: ignore[misc]
+class _CallReplacer(relax.PyExprMutator):  # type: ignore[misc]
     """Replaces calls, in the order of `call_sites`, by packed calls of their sites."""
 
     def __init__(self, mod: Any, called: list[CallSite]) -> None:

@@ -127,7 +127,7 @@ def _filtered(
 
 
 @dataclass(frozen=True)
-class _Nest:
+class _PartNest:
     """The loop nest of a part, the names of its rules, and why it keeps its loops."""
 
     stmt: Any
@@ -135,21 +135,21 @@ class _Nest:
     reason: str = ""
 
 
-def _emit(part: Part | BlockedLoop, cpu: VectorUnits, views: Views) -> _Nest:
+def _emit(part: Part | BlockedLoop, cpu: VectorUnits, views: Views) -> _PartNest:
     if isinstance(part, Plain):
         name = part.step.stage.block.name_hint
-        return _Nest(part.step.plain(), (PLAIN,), f"{name}: {part.reason}")
+        return _PartNest(part.step.plain(), (PLAIN,), f"{name}: {part.reason}")
     if isinstance(part, BlockedLoop):
         before, body = ([_emit(k, cpu, views) for k in g] for g in (part.before, part.body))
         nest = loop("b", part.count, part.var, lambda var: substitute(
             seq([n.stmt for n in body]), values((part.var, var))))  # fmt: skip
         names = (name for n in (*before, *body) for name in n.rules)
-        return _Nest(seq([*(n.stmt for n in before), nest]), tuple(names))
+        return _PartNest(seq([*(n.stmt for n in before), nest]), tuple(names))
     kernel = collapsed(part, views)
     for rule in rules():
         stmt = rule.run(kernel, cpu)
         if not isinstance(stmt, Refusal):
-            return _Nest(stmt, (rule.name,))
+            return _PartNest(stmt, (rule.name,))
     raise AssertionError("a kernel fits no rule")  # serial never refuses
 
 

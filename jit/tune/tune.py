@@ -142,11 +142,11 @@ def tune(
         if not any(missing):
             return [_task_result(schedules, t, target, 0, ()) for t in todo]
         with KernelBench(how) as bench:
-            run = _Search(schedules, bench, target, trials, end, shown)
+            run = _TrialRunner(schedules, bench, target, trials, end, shown)
             return [run(t, count) for t, count in zip(todo, missing, strict=True)]
 
 
-class _Search:
+class _TrialRunner:
     """Runs trials of tasks, and adds them to the database."""
 
     def __init__(

@@ -67,7 +67,7 @@ def is_conversion(definition: TensorDefinition) -> bool:
         return False
     sizes = {v: TRIED for e in (*definition.tensor.shape, *copied.tensor.shape) for v in free(e)}
     try:
-        places = _Places(definition, copied, sizes)
+        places = _SourcePositions(definition, copied, sizes)
     except Unevaluable:
         return False
     return places.reorder()
@@ -89,7 +89,7 @@ def _leaves(body: Term) -> Iterator[Term]:
         yield node
 
 
-class _Places:
+class _SourcePositions:
     """The flat source position of each element of a copy; -1 for a literal."""
 
     def __init__(self, definition: TensorDefinition, copied: Load, sizes: dict[Any, int]) -> None:

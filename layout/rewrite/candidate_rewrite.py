@@ -68,7 +68,7 @@ def write_candidate(
     for param, layout in zip(items(func.params), layouts, strict=True):
         if is_buffer_var(param):
             param_layouts[param] = layout or Layout.identity(len(param.ty.shape))
-    return _Writer(func, stages, sizes, param_layouts, loop_order).written()
+    return _StageWriter(func, stages, sizes, param_layouts, loop_order).written()
 
 
 def decl(buffer: Any, layout: Layout, shape: Sequence[Int], leaves: Mapping[Var, Any]) -> Any:
@@ -87,7 +87,7 @@ def decl(buffer: Any, layout: Layout, shape: Sequence[Int], leaves: Mapping[Var,
     )
 
 
-class _Writer:
+class _StageWriter:
     """Writes the stages of a PrimFunc over buffers in other layouts."""
 
     def __init__(

@@ -62,7 +62,7 @@ def problem(
     fixed: Mapping[Value, Layout],
 ) -> LayoutProblem:
     """The problem of a function; ``needed`` and ``fixed`` are as in `decide.Space`."""
-    builder = _Builder(candidates, cost, fixed)
+    builder = _ProblemBuilder(candidates, cost, fixed)
     for op in graph.ops:
         builder.add(op, alternatives[op])
     for op in graph.ops:
@@ -74,7 +74,7 @@ def problem(
     )
 
 
-class _Builder:
+class _ProblemBuilder:
     """Collects the variables, constraints and costs of the problem."""
 
     def __init__(

@@ -25,10 +25,10 @@ def evaluate(expr: Any, env: Mapping[Any, Array]) -> Array:
         Unsupported: An operation has no equivalent, a division is by zero, or a value may not fit
             64 bits.
     """
-    return _Evaluator(env)(expr)
+    return _ArrayEvaluator(env)(expr)
 
 
-class _Evaluator:
+class _ArrayEvaluator:
     """Evaluates expressions for arrays of values of their variables."""
 
     def __init__(self, env: Mapping[Any, Array]) -> None:

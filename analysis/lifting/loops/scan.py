@@ -37,7 +37,7 @@ Carried = Callable[[Var, Write, Effects], Set[Term]]
 
 
 @dataclass(frozen=True)
-class _State:
+class _ScanState:
     """An element that iteration i sees as ``seen``; ``start`` before the loop, updated i times."""
 
     seen: Load
@@ -81,7 +81,7 @@ def atom(term: Term) -> Term:
     return (term.atom or term) if isinstance(term, Int) else term
 
 
-def _state(var: Var, seen: Load, consumer: Write, body: Effects, carried: Carried) -> _State:
+def _state(var: Var, seen: Load, consumer: Write, body: Effects, carried: Carried) -> _ScanState:
     (write, *others) = body.writes[seen.tensor]
     if others:
         raise Unliftable("several stores change what the next iteration reads", seen.tensor.name)
@@ -90,12 +90,14 @@ def _state(var: Var, seen: Load, consumer: Write, body: Effects, carried: Carrie
     condition, step = write.at(seen.indices, seen.tensor.name)
     if not carried(var, Write((), condition, seen.indices, step), body) <= {seen}:
         raise Unliftable("a running value depends on another running value", seen.tensor.name)
-    return _State(seen, seen, ite(condition, step, as_int(seen) if isinstance(step, Int) else seen))
+    return _ScanState(
+        seen, seen, ite(condition, step, as_int(seen) if isinstance(step, Int) else seen)
+    )
 
 
 def _recurrence(
     var: Var, seen: Load, consumer: Write, write: Write, body: Effects, carried: Carried
-) -> _State:
+) -> _ScanState:
     """The state of an element that ``write`` stored in the previous iteration."""
     name, previous = seen.tensor.name, fresh(var.extent or ZERO)
     mapping = {var: as_int(previous)}
@@ -119,10 +121,10 @@ def _recurrence(
     if not needed <= {seen} or carried(var, Write((), conj(*guards), (), TRUE), body):
         raise Unliftable("a recurrence depends on another element", name)
     start = load(seen.tensor, tuple(ints(e, {var: ZERO}) for e in seen.indices))
-    return _State(seen, start, step)
+    return _ScanState(seen, start, step)
 
 
-def _prefix(var: Var, tensor: TensorVar, state: _State, count: Int) -> Term:
+def _prefix(var: Var, tensor: TensorVar, state: _ScanState, count: Int) -> Term:
     """The element after the first ``count`` iterations."""
     assert var.extent is not None
     if state.seen not in subterms(state.update):

@@ -114,7 +114,7 @@ REFUSES = [
 
 
 @dataclass(frozen=True)
-class _Windows:
+class _GradientWindow:
     """How one dimension of the gradients is read: ``(y + before) // stride - r``."""
 
     stride: int
@@ -171,7 +171,7 @@ def _proposals(
         return
 
 
-def _windows(index: Int, coordinate: Int) -> _Windows | None:
+def _windows(index: Int, coordinate: Int) -> _GradientWindow | None:
     """Stride, leading padding and number of windows, of ``(y + p) // s - r``."""
     quotients = [a for m, k in index.terms for a in m if k == 1 and len(m) == 1 and is_div(a)]
     remaining, stride, before = index, 1, 0
@@ -190,11 +190,14 @@ def _windows(index: Int, coordinate: Int) -> _Windows | None:
     before += form[1] * stride
     if None in taps or before < 0:
         return None
-    return _Windows(stride, before, taps[0] if taps else 1)  # type: ignore[arg-type]
+    return _GradientWindow(stride, before, taps[0] if taps else 1)  # type: ignore[arg-type]
 
 
 def _kernels(
-    definition: OutputDefinition, windows: Sequence[_Windows], places: Sequence[int], name: str
+    definition: OutputDefinition,
+    windows: Sequence[_GradientWindow],
+    places: Sequence[int],
+    name: str,
 ) -> Iterator[tuple[int, ...]]:
     """Kernels with this number of windows; those that occur in guards come first."""
     terms = list(subterms(definition.body))

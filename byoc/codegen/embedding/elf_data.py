@@ -38,7 +38,7 @@ def appends(compiler: str) -> bool:
 
 
 @dataclass(frozen=True)
-class _Places:
+class _ChangedEntries:
     """The entries of a file that change, by the places where they are stored."""
 
     segment: tuple[int, list[int]]
@@ -81,7 +81,7 @@ def append(library: Path, size: int, write: Callable[[BinaryIO], object]) -> boo
     return True
 
 
-def _places(file: BinaryIO) -> _Places | None:
+def _places(file: BinaryIO) -> _ChangedEntries | None:
     """Return the last segment in memory, and the last section in it; None if they do not fit."""
     head = file.read(_HEADER.size)
     if len(head) < _HEADER.size or head[:6] != b"\x7fELF\x02\x01":  # 64 bits, little-endian
@@ -96,7 +96,7 @@ def _places(file: BinaryIO) -> _Places | None:
         return None
     end = last[1][3] + last[1][5]
     sections = [s for s in _entries(file, sections_at, width, number, _SECTION) if _ends(s[1], end)]
-    return _Places(last, sections[0]) if len(sections) == 1 else None
+    return _ChangedEntries(last, sections[0]) if len(sections) == 1 else None
 
 
 def _ends(section: list[int], end: int) -> bool:

@@ -46,7 +46,7 @@ class BlockedLoop:
 
 
 @dataclass(frozen=True)
-class _Slices:
+class _BlockedSlices:
     """The ``dim`` of a copied buffer that an axis of its reader selects, ``size`` at a time."""
 
     buffer: Any
@@ -111,7 +111,7 @@ def _uses(part: Part | BlockedLoop, buffer: Any) -> bool:
     return any(a.buffer.same_as(buffer) for a in (*part.reads, *part.late, *part.writes))
 
 
-def _slices(kernel: Kernel, buffer: Any, writers: Sequence[Kernel]) -> _Slices | None:
+def _slices(kernel: Kernel, buffer: Any, writers: Sequence[Kernel]) -> _BlockedSlices | None:
     """Return the outermost axis that selects slices of a copy, if blocks of it are worth it."""
     reads = [e for a in (*(a.update for a in kernel.accumulators), *(e for _, e in kernel.before))
              for e in loads(a) if e.source.same_as(buffer)]  # fmt: skip
@@ -128,7 +128,7 @@ def _slices(kernel: Kernel, buffer: Any, writers: Sequence[Kernel]) -> _Slices |
             continue
         size = _size(kernel, buffer, axis)
         if size is not None and _cheap(kernel, axis, buffer):
-            return _Slices(buffer, dim, axis, size)
+            return _BlockedSlices(buffer, dim, axis, size)
     return None
 
 
@@ -178,7 +178,7 @@ def _read(kernel: Kernel, access: StridedAccess) -> int:
 
 
 def _block(
-    reader: Kernel, slices: _Slices, writers: Sequence[Kernel], inner: NodeDict[None]
+    reader: Kernel, slices: _BlockedSlices, writers: Sequence[Kernel], inner: NodeDict[None]
 ) -> BlockedLoop:
     shape = items(slices.buffer.ty.shape)
     shape[slices.dim] = integer(slices.size, shape[slices.dim])
@@ -201,13 +201,13 @@ def _block(
     return BlockedLoop(first, var, blocks, rest)
 
 
-def _split(writer: Kernel, slices: _Slices) -> tuple[Kernel, ...]:
+def _split(writer: Kernel, slices: _BlockedSlices) -> tuple[Kernel, ...]:
     """Split a padded copy, unless the slices are padded: a block may then lie in the border."""
     fill = filled(writer)
     return fill if fill and _own(fill[1], slices.dim) is not None else (writer,)
 
 
-def _moved(kernel: Kernel, axis: Axis, slices: _Slices, var: Any, new: Any) -> Kernel:
+def _moved(kernel: Kernel, axis: Axis, slices: _BlockedSlices, var: Any, new: Any) -> Kernel:
     """Return a kernel over one block of an axis that reads or writes the slices in ``new``."""
     block = Axis(tirx.Var(axis.var.name, dtype_of(axis.var)), slices.size)
 

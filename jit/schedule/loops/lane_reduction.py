@@ -66,10 +66,10 @@ class Lanes(LoopNest):
     def micro(self, rows: Rows, cols: Sequence[Run]) -> Any:
         assert self.axis is not None
         runs = cols or [Run(lambda c: None)]
-        return seq([_Block(self, self._based(), rows, run, self.axis)() for run in runs])
+        return seq([_LaneTile(self, self._based(), rows, run, self.axis)() for run in runs])
 
 
-class _Block:
+class _LaneTile:
     """One tile: partial results in lanes, their combination, the remainder, the stores."""
 
     def __init__(self, nest: Lanes, kernel: Kernel, rows: Rows, run: Run, axis: Axis) -> None:

@@ -53,7 +53,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class _Windows:
+class _WindowedLoad:
     """A load ``[…, y, x]``, replaced by ``new[…, window of x, phase of y, y, x]``."""
 
     load: Any
@@ -89,7 +89,7 @@ def joined(parts: Sequence[Part], inner: NodeDict[None], machine: VectorUnits) -
 
 def _profitable_windows(
     kernel: Kernel, inner: NodeDict[None], machine: VectorUnits
-) -> _Windows | None:
+) -> _WindowedLoad | None:
     """Return the windows to copy, or None if a kernel has none or the copies cost too much."""
     if len(kernel.axes) < 2 or len(kernel.accumulators) != 1 or kernel.before:
         return None
@@ -114,7 +114,7 @@ def _fixed(kernel: Kernel, y: Axis, x: Axis) -> bool:
     return min(extents) > 1 and y.var not in kernel.value_vars and x.var not in kernel.value_vars
 
 
-def _windows(kernel: Kernel, expr: Any, y: Axis, x: Axis) -> _Windows | None:
+def _windows(kernel: Kernel, expr: Any, y: Axis, x: Axis) -> _WindowedLoad | None:
     """Match a load against windows of rows ``y`` and columns ``x``, all in bounds."""
     index = items(expr.indices)
     if len(index) < 2 or any(a.var in mentions(i) for i in index[:-2] for a in (y, x)):
@@ -131,7 +131,7 @@ def _windows(kernel: Kernel, expr: Any, y: Axis, x: Axis) -> _Windows | None:
         return None
     copies = [len(along.offsets), 1 if len(phases) == 1 else down.stride, rows, x.static or 0]
     shape = [*items(expr.source.ty.shape)[:-2], *(integer(n, column) for n in copies)]
-    return _Windows(expr, down, along, local("windows", shape, dtype_of(expr)))
+    return _WindowedLoad(expr, down, along, local("windows", shape, dtype_of(expr)))
 
 
 def place_of(index: Any, axis: Axis, kernel: Kernel) -> Place | None:
@@ -157,7 +157,9 @@ def _inside(place: Place, size: Any) -> bool:
     return limit is not None and last < limit
 
 
-def _gains(kernel: Kernel, windows: _Windows, inner: NodeDict[None], machine: VectorUnits) -> bool:
+def _gains(
+    kernel: Kernel, windows: _WindowedLoad, inner: NodeDict[None], machine: VectorUnits
+) -> bool:
     """Return whether full vectors save more than the copies cost.
 
     A copy that exists anyway, for padding or strides, is not counted.
@@ -184,7 +186,7 @@ def _volume(kernel: Kernel, buffer: Any) -> int:
     return prod(kernel.sizes.of(n).within(TYPICAL) for n in items(buffer.ty.shape))
 
 
-def _copies(windows: _Windows, producer: Kernel) -> list[Kernel]:
+def _copies(windows: _WindowedLoad, producer: Kernel) -> list[Kernel]:
     """Return the kernels that fill the new buffer: one for each window column and row phase."""
     *outer, row, column = producer.axes
     down, along = windows.y, windows.x
@@ -208,7 +210,7 @@ def _linear(axis: Axis, stride: int, base: int) -> Any:
     return axis.var * integer(stride, axis.var) + integer(base, axis.var)
 
 
-def _reading(kernel: Kernel, windows: _Windows) -> Kernel:
+def _reading(kernel: Kernel, windows: _WindowedLoad) -> Kernel:
     """Return the kernel that reads the new buffer."""
     *outer, row, column = items(windows.load.indices)
     down, along, simplify = windows.y, windows.x, kernel.analyzer.simplify

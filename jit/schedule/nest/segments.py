@@ -24,7 +24,7 @@ from .kernel import Kernel, KernelOutput
 
 
 @dataclass(frozen=True)
-class _Guard:
+class _AxisGuard:
     """A guard that holds on ``[low, high)`` of the axis if ``condition`` holds as well."""
 
     call: Any
@@ -118,7 +118,7 @@ def _replaced(kernel: Kernel, call: Any, value: Any) -> Kernel:
     )
 
 
-def _guard(kernel: Kernel, axis: Axis) -> _Guard | None:
+def _guard(kernel: Kernel, axis: Axis) -> _AxisGuard | None:
     """Return the first outermost guard with conditions on the axis."""
     calls: list[Any] = []
     for expr in [*(e for _, e in kernel.after), *(r.value for r in kernel.results)]:
@@ -130,7 +130,7 @@ def _guard(kernel: Kernel, axis: Axis) -> _Guard | None:
     return None
 
 
-def _ranged(call: Any, kernel: Kernel, axis: Axis) -> _Guard | None:
+def _ranged(call: Any, kernel: Kernel, axis: Axis) -> _AxisGuard | None:
     """Return a guard's range of the axis; None unless its conditions on the axis are linear.
 
     The range must not depend on another axis: the loops of its part may be outside of that one.
@@ -155,7 +155,7 @@ def _ranged(call: Any, kernel: Kernel, axis: Axis) -> _Guard | None:
         return None
     simplify = kernel.analyzer.simplify
     low = simplify(tirx.Min(low, as_dtype(end, dtype_of(axis.var))))
-    return _Guard(call, low, simplify(tirx.Max(high, low)), condition)
+    return _AxisGuard(call, low, simplify(tirx.Max(high, low)), condition)
 
 
 def _conjuncts(expr: Any) -> Iterator[Any]:

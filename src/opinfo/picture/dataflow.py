@@ -46,7 +46,7 @@ def main_of(mod: tvm.IRModule) -> Any:
 
 def dataflow(func: Any) -> list[GraphBinding]:
     """Return the nodes of a function in program order, without constant subgraphs."""
-    reader = _Reader()
+    reader = _GraphCollector()
     inputs = int((func.attrs or {}).get("num_input", len(func.params)))
     for k, param in enumerate(func.params):
         if k < inputs:
@@ -59,7 +59,7 @@ def dataflow(func: Any) -> list[GraphBinding]:
     return reader.nodes
 
 
-class _Reader:
+class _GraphCollector:
     """Collects the nodes of the graph, and of which of them each variable is computed."""
 
     def __init__(self) -> None:

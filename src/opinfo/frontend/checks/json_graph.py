@@ -45,7 +45,7 @@ def checked(text: str | bytes) -> str:
     root = graph.get("root_index")
     if type(root) is not int or not 0 <= root < len(nodes):
         raise BadGraph(f"root_index is {root!r:.40}, expected one of {len(nodes)} nodes")
-    checker = _Checker(nodes)
+    checker = _NodeChecker(nodes)
     for place, node in enumerate(nodes):
         try:
             checker.node(place, node)
@@ -55,7 +55,7 @@ def checked(text: str | bytes) -> str:
     return json.dumps({"root_index": root, "nodes": nodes})
 
 
-class _Checker:
+class _NodeChecker:
     """Checks the nodes in order, with the depth of each and the number of its uses."""
 
     def __init__(self, nodes: Sequence[Any]) -> None:

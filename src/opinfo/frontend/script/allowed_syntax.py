@@ -59,10 +59,10 @@ def check(tree: ast.stmt, scope: dict[str, str]) -> None:
         tree: A decorated function or class.
         scope: The file's names of `I`, `R` and `T`.
     """
-    _Checker(tree, scope).statement(tree)
+    _SyntaxChecker(tree, scope).statement(tree)
 
 
-class _Checker:
+class _SyntaxChecker:
     """Walks a function or class; raises `Refused` at the first node that is not allowed."""
 
     def __init__(self, tree: ast.stmt, scope: dict[str, str]) -> None:

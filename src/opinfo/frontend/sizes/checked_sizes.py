@@ -23,11 +23,11 @@ def checked_sizes(mod: tvm.IRModule) -> tvm.IRModule:
     out = tvm.IRModule(mod.functions, attrs=mod.attrs)
     for gvar, func in mod.functions_items():
         if isinstance(func, relax.Function):
-            out.update_func(gvar, _Checks(func).function())
+            out.update_func(gvar, _SizeConditions(func).function())
     return out
 
 
-class _Checks:
+class _SizeConditions:
     """The conditions of one function.
 
     Those on sizes of parameters are checked first, before an operator reads; in a branch, and on

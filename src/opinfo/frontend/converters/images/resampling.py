@@ -36,7 +36,7 @@ def resampled(
     """
     check_elements(x, method)
     for k, size in enumerate(sizes):
-        axis = _Axis(importer, x, k + 2, size, factors[k] if factors else None, aligned)
+        axis = _ResampledAxis(importer, x, k + 2, size, factors[k] if factors else None, aligned)
         x = axis.nearest(method) if method.startswith("nearest") else axis.between(method)
     return x
 
@@ -48,7 +48,7 @@ def check_elements(x: Any, method: str) -> None:
                                   "real numbers; convert the tensor to float32")  # fmt: skip
 
 
-class _Axis:
+class _ResampledAxis:
     def __init__(
         self, importer: Any, x: Any, axis: int, size: Any, factor: Any, aligned: bool
     ) -> None:

@@ -24,10 +24,10 @@ def along(node: OnnxNode, data: Any, axis: int, extent: Dim, size: Dim, what: Re
         size: Its size afterwards.
         what: What the node asks for.
     """
-    return _Axis(node, data, axis, extent, size, what).resized()
+    return _ResizedAxis(node, data, axis, extent, size, what).resized()
 
 
-class _Axis:
+class _ResizedAxis:
     def __init__(
         self, node: OnnxNode, data: Any, axis: int, extent: Dim, size: Dim, what: Resizing
     ) -> None:
