@@ -28,7 +28,7 @@ from .building.whole_builds import whole_build
 from .calibration.calibration import Calibration
 from .dispatching.choice.plan_file import DispatchPlan, fingerprint
 from .dispatching.device_layouts import prepare_in_faster_layouts
-from .dispatching.dispatch_request import Options
+from .dispatching.dispatch_request import DispatchOptions
 from .dispatching.dispatched import Dispatched
 from .dispatching.replay_dispatch import replay
 from .matching.lowered import Lowered
@@ -166,7 +166,7 @@ def compile_module(
         return build(finish(replay(lowered, saved, named, proofs)))
     layouts: Literal["best", "given"] = "best" if plan else "given"
     how = measure and measure.anew()
-    options = Options(priority, force, how, layouts, desired, calibration, proofs)
+    options = DispatchOptions(priority, force, how, layouts, desired, calibration, proofs)
     dispatcher = prepare_in_faster_layouts(lowered, named, options)
     if len(named) == 1 and not plan:
         shared.lowered[named[0].name] = dispatcher.exclusions.request.lowered

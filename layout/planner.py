@@ -31,7 +31,7 @@ from .search.function_plan import (
     Cost,
     Extend,
     Plan,
-    Space,
+    SearchSpace,
     cheapest,
     decide,
     layouts_in,
@@ -137,7 +137,7 @@ class Planner:
         return function, replace(plan, solution=solution, refusals=forbidden.reasons)
 
     def formless(
-        self, function: Graph, choices: Space, form_in: FormIn
+        self, function: Graph, choices: SearchSpace, form_in: FormIn
     ) -> list[tuple[Op, Alternative, str]]:
         """The alternatives, in one layout for each operand, that have no form.
 

@@ -35,7 +35,7 @@ from tvm import tirx
 
 from benchmarks.common.pages import add_page_option
 from opinfo.jit.dims.symbolic_dims import Symbol, Unbound, symbols
-from opinfo.jit.padding import Padded, pad_safe
+from opinfo.jit.padding import PaddingProof, pad_safe
 from tests.jit.padding import graphs, loops, oracle
 
 #: Values for the whole padding, tried if there is no proof.
@@ -111,7 +111,7 @@ def _grows(func: Any, symbol: Symbol) -> bool:
 
 def _judged(kernel: oracle.Kernel, name: str, result: Any) -> Row:
     """Judge a proof or a refusal with the oracle."""
-    if isinstance(result, Padded):
+    if isinstance(result, PaddingProof):
         contents = {g.param: g.content for g in result.inputs}
         demands = any(c is not None for c in contents.values())
         good = oracle.safe(kernel, name, contents)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from ..dispatching.choice.choose import Chosen
+from ..dispatching.choice.choose import ChosenMatches
 from ..matching.lowered import Lowered
 
 #: The share of a choice's expected time that operators may have which the backend's own build has
@@ -13,7 +13,9 @@ from ..matching.lowered import Lowered
 OUTSIDE = 0.02
 
 
-def whole_build(chosen: Chosen, lowered: Lowered, whole: Mapping[str, Sequence[str]]) -> str | None:
+def whole_build(
+    chosen: ChosenMatches, lowered: Lowered, whole: Mapping[str, Sequence[str]]
+) -> str | None:
     """Return the backend whose own build computes the same; None if there is none.
 
     All regions of the choice are that backend's. It leaves to TVM what the backend's own build

@@ -32,7 +32,7 @@ SHIPPED = Path(__file__).parent / "shipped"
 
 
 @dataclass(frozen=True)
-class InForce:
+class ActiveCalibration:
     """The calibration that costs come from.
 
     Attributes:
@@ -53,7 +53,7 @@ class InForce:
         """The backends with samples."""
         return frozenset(s.backend for s in self.calibration.samples)
 
-    def corrected(self, factors: Mapping[str, float]) -> InForce:
+    def corrected(self, factors: Mapping[str, float]) -> ActiveCalibration:
         """With the times of some backends multiplied by a factor."""
         return replace(self, calibration=self.calibration.scaled(factors), factors=factors)
 
@@ -124,16 +124,16 @@ def store(calibration: Calibration) -> Path:
     return path
 
 
-def named(calibration: Calibration) -> InForce:
+def named(calibration: Calibration) -> ActiveCalibration:
     """The calibration that a caller names. Raises `CalibrationRefused` for one of a GPU."""
     machine = calibration.machine
     if is_of_gpu(calibration):
         raise CalibrationRefused(f"the calibration is of a GPU, {machine}; expected one of a CPU")
     same = (machine.cpu, machine.vectors) == (cpu_model(), vectors())
-    return InForce(calibration, None if same else False)
+    return ActiveCalibration(calibration, None if same else False)
 
 
-def in_force(threads: int = 1) -> InForce:
+def in_force(threads: int = 1) -> ActiveCalibration:
     """The calibration of this machine if it is stored, else the nearest shipped one.
 
     That one is estimated for the number of threads.
@@ -141,11 +141,11 @@ def in_force(threads: int = 1) -> InForce:
     machine = this_machine(threads)
     stored = _stored(machine)
     if stored is not None:
-        return InForce(stored, True)
-    return InForce(nearest(shipped(), machine).for_threads(threads), False)
+        return ActiveCalibration(stored, True)
+    return ActiveCalibration(nearest(shipped(), machine).for_threads(threads), False)
 
 
-def gpu_in_force(named: Calibration | None = None) -> InForce | None:
+def gpu_in_force(named: Calibration | None = None) -> ActiveCalibration | None:
     """The calibration of a GPU: the one that a caller names, else that of this machine.
 
     None if none is stored, or no GPU is visible. Raises `CalibrationRefused` for one of a CPU.
@@ -154,9 +154,9 @@ def gpu_in_force(named: Calibration | None = None) -> InForce | None:
     if named is not None:
         rates_of(named)
         gpus = [(m.cpu, m.vectors) for m in (named.machine, machine) if m is not None]
-        return InForce(named, None if len(set(gpus)) == 1 else False)
+        return ActiveCalibration(named, None if len(set(gpus)) == 1 else False)
     stored = None if machine is None else _stored(machine)
-    return None if stored is None else InForce(stored, True)
+    return None if stored is None else ActiveCalibration(stored, True)
 
 
 def _stored(machine: CalibratedMachine) -> Calibration | None:

@@ -18,7 +18,7 @@ from ...layout.model.buffer_bytes import size_of
 from ..backend.backend import Backend
 from ..prepare.fuse import fuse
 from .dispatch import Dispatcher, prepare_dispatch
-from .dispatch_request import Options, measured_request, plan_layouts, read_request
+from .dispatch_request import DispatchOptions, measured_request, plan_layouts, read_request
 
 #: Operators without a kernel; regions have costs of their own.
 _FREE = frozenset(f"relax.{n}" for n in (
@@ -26,7 +26,7 @@ _FREE = frozenset(f"relax.{n}" for n in (
 
 
 def prepare_in_faster_layouts(
-    mod: Any, backends: Sequence[Backend], options: Options
+    mod: Any, backends: Sequence[Backend], options: DispatchOptions
 ) -> Dispatcher:
     """As `prepare_dispatch`; planned layouts are kept if they save time on the backends' device.
 

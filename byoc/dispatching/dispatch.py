@@ -20,10 +20,10 @@ from ..calibration.calibration import Calibration
 from ..codegen.failing_regions import Unbuildable
 from ..matching.force import CannotForce
 from ..matching.lowered import Lowered
-from .choice.choose import Chosen, choose
+from .choice.choose import ChosenMatches, choose
 from .convert_regions import AssignedRegion, assign_regions, convert_regions, find_unbuildable
 from .cost_matches import cost_matches
-from .dispatch_request import DispatchRequest, Options, plan_layouts, read_request
+from .dispatch_request import DispatchOptions, DispatchRequest, plan_layouts, read_request
 from .dispatched import Dispatched, OffloadedRegion
 from .exclusions import Exclusions
 from .match_regions import match_regions, match_remaining
@@ -73,7 +73,9 @@ def dispatch(
         TypeError: An argument has the wrong type.
         ValueError: The arguments are inconsistent.
     """
-    options = Options(priority, force, measure and measure.anew(), layouts, desired, calibration)
+    options = DispatchOptions(
+        priority, force, measure and measure.anew(), layouts, desired, calibration
+    )
     if isinstance(mod, tvm.IRModule):
         warn_if_not_lowered(mod, "dispatch")
     dispatcher = prepare_dispatch(mod, backends, options)
@@ -82,7 +84,9 @@ def dispatch(
     return result
 
 
-def prepare_dispatch(mod: Any, backends: Sequence[str | Backend], options: Options) -> Dispatcher:
+def prepare_dispatch(
+    mod: Any, backends: Sequence[str | Backend], options: DispatchOptions
+) -> Dispatcher:
     """Read the request, and plan layouts if requested. Raises as `dispatch` does."""
     request = read_request(mod, backends, options)
     if options.layouts == "best":
@@ -101,8 +105,8 @@ class Dispatcher:
         self.exclusions = Exclusions(request)
         self.regions: list[AssignedRegion] = []
         self.codes: Sequence[Code] = ()
-        self._chosen: Chosen | None = None
-        self._next: Chosen | None = None
+        self._chosen: ChosenMatches | None = None
+        self._next: ChosenMatches | None = None
 
     @property
     def lowered(self) -> Lowered:
@@ -124,7 +128,7 @@ class Dispatcher:
         self.choose()
         return replaced(self.exclusions.request.lowered, self.regions, self.codes)
 
-    def choose(self) -> Chosen:
+    def choose(self) -> ChosenMatches:
         """Choose regions and convert them, unless that is done. Raises as `run` does."""
         while self._chosen is None:
             stage("choosing backends")
@@ -139,7 +143,7 @@ class Dispatcher:
                 self._chosen, self.codes = chosen, conversion.codes
         return self._chosen
 
-    def choice(self) -> Chosen:
+    def choice(self) -> ChosenMatches:
         """Return the best regions before their code is generated. Raises as `run` does."""
         if self._next is None:
             try:
@@ -165,7 +169,7 @@ class Dispatcher:
         return True
 
 
-def choose_regions(request: DispatchRequest) -> Chosen:
+def choose_regions(request: DispatchRequest) -> ChosenMatches:
     """The best regions. Operators that a choice leaves over may form further regions."""
     rules = request.rules
     matches = match_regions(request)
@@ -185,4 +189,4 @@ def warn_of_failures(result: Dispatched) -> None:
         warn(str(failure))
 
 
-__all__ = ["Dispatched", "OffloadedRegion", "Options", "dispatch", "prepare_dispatch"]
+__all__ = ["DispatchOptions", "Dispatched", "OffloadedRegion", "dispatch", "prepare_dispatch"]

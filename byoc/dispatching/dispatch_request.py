@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Options:
+class DispatchOptions:
     """How to dispatch: the optional arguments of `dispatch`."""
 
     priority: Mapping[str, int] | None = None
@@ -74,7 +74,9 @@ class DispatchRequest:
     model: CostModel | None = None
 
 
-def read_request(mod: Any, backends: Sequence[str | Backend], options: Options) -> DispatchRequest:
+def read_request(
+    mod: Any, backends: Sequence[str | Backend], options: DispatchOptions
+) -> DispatchRequest:
     """Check the arguments of a dispatch, recover the operators and find the usable backends."""
     priority, force, measure = options.priority or {}, options.force or {}, options.measure
     model = options.model
@@ -106,7 +108,7 @@ def read_request(mod: Any, backends: Sequence[str | Backend], options: Options) 
                            failures=failures, model=model)  # fmt: skip
 
 
-def plan_layouts(request: DispatchRequest, options: Options) -> DispatchRequest:
+def plan_layouts(request: DispatchRequest, options: DispatchOptions) -> DispatchRequest:
     """The request for the module in the layouts that are best with its backends."""
     stage("planning layouts")
     original, backends = request.original, request.backends
@@ -120,7 +122,7 @@ def plan_layouts(request: DispatchRequest, options: Options) -> DispatchRequest:
 
 
 def measured_request(
-    asked: DispatchRequest, laid: DispatchRequest, options: Options
+    asked: DispatchRequest, laid: DispatchRequest, options: DispatchOptions
 ) -> DispatchRequest:
     """The request with measured costs, in the layouts of the same request with expected ones."""
     rules = replace(asked.rules, forced=laid.rules.forced)
@@ -148,6 +150,6 @@ def _usable(backend: Backend, needed: Collection[str], failures: list[Failure]) 
 
 
 def _costing(
-    lowered: Lowered, backends: Sequence[Backend], options: Options, rules: MatchRules
+    lowered: Lowered, backends: Sequence[Backend], options: DispatchOptions, rules: MatchRules
 ) -> Costing | CalibratedCosting | None:
     return costing_of(lowered.ops, lowered.infos, backends, rules, options.measure, options.model)

@@ -15,7 +15,7 @@ from ..calibration.cost_model import MEASURED, TVM, Estimate
 from ..codegen.partition import PartitionedFunction, partitioned
 from ..matching.diagnose import diagnose
 from ..matching.lowered import Lowered
-from .choice.choose import Chosen
+from .choice.choose import ChosenMatches
 from .choice.plan_file import DispatchPlan, PlannedRegion, fingerprint
 from .choice.with_layouts import ModuleInLayouts
 from .convert_regions import AssignedRegion
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def partition(
     request: DispatchRequest, regions: Sequence[AssignedRegion], codes: Sequence[Code],
-    chosen: Chosen, exclusions: Exclusions,
+    chosen: ChosenMatches, exclusions: Exclusions,
 ) -> Dispatched:  # fmt: skip
     """The result of a request: the partitioned module, with costs, failures and layouts."""
     costing = request.costing
@@ -101,7 +101,7 @@ def with_layouts_of(
 
 
 def _region_costs(
-    costing: Costing | CalibratedCosting, chosen: Chosen, matches: Sequence[Match]
+    costing: Costing | CalibratedCosting, chosen: ChosenMatches, matches: Sequence[Match]
 ) -> list[dict[str, Estimate]]:
     """For each chosen match, what its operators cost as one region of each backend, and with TVM.
 

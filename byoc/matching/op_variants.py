@@ -21,7 +21,7 @@ from ...layout.graph.relax_graph import Op, Value
 from ...layout.model.layout import Layout
 from ...layout.planner import Planner
 from ...layout.rewrite.rewrite import ParamAlias
-from ...layout.search.function_plan import Space, layouts_in
+from ...layout.search.function_plan import SearchSpace, layouts_in
 
 
 class _Constant:
@@ -47,7 +47,7 @@ class Variants:
         aliases: These ops with the alternatives in which they cost nothing.
     """
 
-    def __init__(self, planner: Planner, space: Space) -> None:
+    def __init__(self, planner: Planner, space: SearchSpace) -> None:
         self.planner, self.space = planner, space
         self.infos: dict[Op, Recovered] = {}
         self.origins: dict[Op, tuple[Op, Alternative]] = {}

@@ -18,7 +18,7 @@ from ...analysis.results.op_info import Certificate, OpInfo
 from ...layout.graph.relax_graph import Op, Value
 from . import unary_functions as unary
 from .extents.symbolic_shapes import same_shape
-from .unary_functions import ARGUMENT, Poly
+from .unary_functions import ARGUMENT, FloatPolynomial
 
 Infos = Mapping[Op, Recovered]
 
@@ -46,7 +46,7 @@ def group(value: Value, infos: Infos) -> ElementwiseGroup | None:
     program = value.of or value
     if program.pinned is not None or len(program.uses) < 2:
         return None
-    polys: dict[Value, Poly] = {value: ARGUMENT}
+    polys: dict[Value, FloatPolynomial] = {value: ARGUMENT}
     ops: list[Op] = []
     while sum(not _is_cast(op, infos) for op in ops) < LONGEST:
         following = _next(value, ops, polys, infos)
@@ -69,8 +69,8 @@ def _is_cast(op: Op, infos: Infos) -> bool:
 
 
 def _next(
-    value: Value, ops: Sequence[Op], polys: dict[Value, Poly], infos: Infos
-) -> tuple[Op, Poly] | None:
+    value: Value, ops: Sequence[Op], polys: dict[Value, FloatPolynomial], infos: Infos
+) -> tuple[Op, FloatPolynomial] | None:
     """An op that reads known values only, and its result."""
     inside = set(map(_origin, ops))
     for read in polys:
@@ -91,7 +91,7 @@ def _wider(dtype: str) -> tuple[str, ...]:
     return (dtype, "float32") if dtype in ("float16", "bfloat16") else (dtype,)
 
 
-def _result(op: Op, polys: dict[Value, Poly], infos: Infos) -> Poly | None:
+def _result(op: Op, polys: dict[Value, FloatPolynomial], infos: Infos) -> FloatPolynomial | None:
     info = infos[op].info
     if not isinstance(info, OpInfo) or info.relaid:
         return None
@@ -109,7 +109,9 @@ def _result(op: Op, polys: dict[Value, Poly], infos: Infos) -> Poly | None:
     return unary.applied(info.name, info.attrs, known_operands)
 
 
-def _operand(operand: int | Constant, op: Op, polys: dict[Value, Poly]) -> Poly | None:
+def _operand(
+    operand: int | Constant, op: Op, polys: dict[Value, FloatPolynomial]
+) -> FloatPolynomial | None:
     if isinstance(operand, Constant):
         return _literal(operand.value)
     value = op.values[operand]
@@ -118,7 +120,7 @@ def _operand(operand: int | Constant, op: Op, polys: dict[Value, Poly]) -> Poly 
     return None if value is None else polys.get(value)
 
 
-def _literal(value: object) -> Poly | None:
+def _literal(value: object) -> FloatPolynomial | None:
     number = float(value) if isinstance(value, (int, float)) else nan
     return unary.number(number) if isfinite(number) else None
 

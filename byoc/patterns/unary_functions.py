@@ -29,15 +29,15 @@ Monomial = tuple[Atom, ...]
 
 
 @dataclass(frozen=True)
-class Poly:
+class FloatPolynomial:
     """Σ coefficient · Π atoms; ``terms`` is sorted by monomial."""
 
     terms: tuple[tuple[Monomial, float], ...]
 
-    def __add__(self, other: Poly) -> Poly:
+    def __add__(self, other: FloatPolynomial) -> FloatPolynomial:
         return _sum([*self.terms, *other.terms])
 
-    def __mul__(self, other: Poly) -> Poly:
+    def __mul__(self, other: FloatPolynomial) -> FloatPolynomial:
         return _sum([(tuple(sorted((*m, *n), key=repr)), a * b)
                      for m, a in self.terms for n, b in other.terms])  # fmt: skip
 
@@ -61,27 +61,29 @@ def is_softplus(attrs: Mapping[str, Any]) -> bool:
     return float(attrs.get("beta", 1.0)) == 1.0 and float(attrs.get("threshold", 20.0)) >= 17.0
 
 
-def number(value: float) -> Poly:
-    return Poly((((), float(value)),)) if value else Poly(())
+def number(value: float) -> FloatPolynomial:
+    return FloatPolynomial((((), float(value)),)) if value else FloatPolynomial(())
 
 
-def _sum(terms: list[tuple[Monomial, float]]) -> Poly:
+def _sum(terms: list[tuple[Monomial, float]]) -> FloatPolynomial:
     total: dict[Monomial, float] = {}
     size: dict[Monomial, float] = {}
     for monomial, coef in terms:
         total[monomial] = total.get(monomial, 0.0) + coef
         size[monomial] = size.get(monomial, 0.0) + abs(coef)
     total |= {m: nan for m, c in total.items() if abs(c) < CANCELS * size[m]}
-    return Poly(tuple(sorted(((m, c) for m, c in total.items() if c), key=repr)))
+    return FloatPolynomial(tuple(sorted(((m, c) for m, c in total.items() if c), key=repr)))
 
 
 X: Atom = ("x",)
-ARGUMENT = Poly((((X,), 1.0),))
+ARGUMENT = FloatPolynomial((((X,), 1.0),))
 _FUNCTIONS = {"relax.erf": "erf", "relax.tanh": "tanh", "relax.sigmoid": "sigmoid",
               "relax.exp": "exp"}  # fmt: skip
 
 
-def applied(name: str, attrs: Mapping[str, Any], operands: list[Poly]) -> Poly | None:
+def applied(
+    name: str, attrs: Mapping[str, Any], operands: list[FloatPolynomial]
+) -> FloatPolynomial | None:
     """The result of an operator; None if the operator or the result is not supported."""
     result = _applied(name, attrs, operands)
     if result is None or len(result.terms) > TERMS:
@@ -89,7 +91,9 @@ def applied(name: str, attrs: Mapping[str, Any], operands: list[Poly]) -> Poly |
     return result if all(isfinite(c) for _, c in result.terms) else None
 
 
-def _applied(name: str, attrs: Mapping[str, Any], operands: list[Poly]) -> Poly | None:
+def _applied(
+    name: str, attrs: Mapping[str, Any], operands: list[FloatPolynomial]
+) -> FloatPolynomial | None:
     match name, operands:
         case "relax.add", [a, b]:
             return a + b
@@ -124,7 +128,7 @@ def _applied(name: str, attrs: Mapping[str, Any], operands: list[Poly]) -> Poly 
     return None
 
 
-def _clipped(value: Poly, low: float, high: float) -> Poly | None:
+def _clipped(value: FloatPolynomial, low: float, high: float) -> FloatPolynomial | None:
     """A value between bounds; a value that has bounds gets the closer ones."""
     if len(value.terms) == 1 and value.terms[0][1] == 1.0 and len(value.terms[0][0]) == 1:
         ((name, *inside),) = value.terms[0][0]
@@ -133,11 +137,11 @@ def _clipped(value: Poly, low: float, high: float) -> Poly | None:
     return _atom("clip", value, low, high) if low < high else None
 
 
-def _atom(name: str, *operands: Any) -> Poly:
-    return Poly(((((name, *operands),), 1.0),))
+def _atom(name: str, *operands: Any) -> FloatPolynomial:
+    return FloatPolynomial(((((name, *operands),), 1.0),))
 
 
-def _divided(a: Poly, b: Poly) -> Poly | None:
+def _divided(a: FloatPolynomial, b: FloatPolynomial) -> FloatPolynomial | None:
     """A quotient by a number, or by 1 + exp(p): a · sigmoid(-p)."""
     if b.number is not None:
         return a * number(1 / b.number) if b.number else None
@@ -148,13 +152,13 @@ def _divided(a: Poly, b: Poly) -> Poly | None:
     return a * _atom("sigmoid", number(-1) * inside[1]) if inside[0] == "exp" else None
 
 
-def named(poly: Poly) -> tuple[str, dict[str, float]] | None:
+def named(poly: FloatPolynomial) -> tuple[str, dict[str, float]] | None:
     """The operator that a polynomial is equal to, with its attributes; None if unknown."""
     functions = {a for m, _ in poly.terms for a in m if a != X}
     if len(functions) != 1:
         return None
     (f,) = functions
-    inside: Poly = f[1]
+    inside: FloatPolynomial = f[1]
     factor, linear = poly.at(X, f), inside.at(X)
     match f[0]:
         case "erf" if _is(poly, {(X,): 0.5, (X, f): 0.5}) and _is(inside, {(X,): sqrt(0.5)}):
@@ -171,7 +175,7 @@ def named(poly: Poly) -> tuple[str, dict[str, float]] | None:
     return None
 
 
-def _is(poly: Poly, coefs: Mapping[Monomial, float]) -> bool:
+def _is(poly: FloatPolynomial, coefs: Mapping[Monomial, float]) -> bool:
     expected = {tuple(sorted(m, key=repr)): c for m, c in coefs.items() if c}
     terms = dict(poly.terms)
     return terms.keys() == expected.keys() and all(

@@ -12,7 +12,7 @@ from typing import Any
 from tvm import tirx
 
 from ..kernels.workspace import with_workspaces
-from ..padding import Padded
+from ..padding import PaddingProof
 from .kernel_variants import Bucket
 
 
@@ -49,7 +49,7 @@ class _Content:
         self.value: float | int | None = None
 
 
-def _contents(padded: Sequence[Padded], where: str) -> dict[int, _Content]:
+def _contents(padded: Sequence[PaddingProof], where: str) -> dict[int, _Content]:
     contents: dict[int, _Content] = {}
     for proof in padded:
         for grown in proof.outputs:

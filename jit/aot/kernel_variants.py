@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..dims.span import Span
-from ..padding import Padded
+from ..padding import PaddingProof
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Bucket:
 
     func: Any
     values: Mapping[str, int]
-    padded: Sequence[Padded]
+    padded: Sequence[PaddingProof]
     low: Mapping[str, int] = field(default_factory=dict)
 
     @property

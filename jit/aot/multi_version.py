@@ -18,7 +18,7 @@ from ..config.sites import CallSite
 from ..config.strategy import Aot, Dim
 from ..dims.span import Span
 from ..dims.symbolic_dims import bind
-from ..padding import Padded, pad_safe
+from ..padding import PaddingProof, pad_safe
 from ..schedule import schedule
 from ..tune.schedule_database import OpenDatabase, scheduled
 from .kernel_variants import Bucket, Exact, Ranged, Variant
@@ -121,7 +121,7 @@ def _undeclared(site: CallSite, ranges: Mapping[str, Sequence[Range]], how: Aot)
             "`Aot(ranges=…)`")  # fmt: skip
 
 
-def _padding_note(safe: Sequence[Padded]) -> str:
+def _padding_note(safe: Sequence[PaddingProof]) -> str:
     return f", padded in {', '.join(p.name for p in safe)}" if safe else ""
 
 
@@ -150,24 +150,24 @@ def _parts(name: str, dim: Dim, how: Aot) -> tuple[Range, ...]:
     return parts(dim)
 
 
-def _padded(func: Any, names: Sequence[str], finite: bool) -> tuple[tuple[Padded, ...], str]:
+def _padded(func: Any, names: Sequence[str], finite: bool) -> tuple[tuple[PaddingProof, ...], str]:
     """Return proofs for the dimensions that may be padded, and why the others may not."""
     results = [(n, pad_safe(func, n)) for n in names]
     why = [f"{n}: {p.reason}" for n, p in results if isinstance(p, Refusal)]
-    safe = [p for _, p in results if isinstance(p, Padded)]
+    safe = [p for _, p in results if isinstance(p, PaddingProof)]
     safe, conflicts = _agreeing(safe)
     why += conflicts
     why += [f"{p.name}: only if {', '.join(p.assumes)}" for p in safe if p.assumes and not finite]
     return tuple(p for p in safe if finite or not p.assumes), "; ".join(why)
 
 
-def _agreeing(safe: Sequence[Padded]) -> tuple[list[Padded], list[str]]:
+def _agreeing(safe: Sequence[PaddingProof]) -> tuple[list[PaddingProof], list[str]]:
     """Keep the proofs that agree on the padding of each parameter; earlier ones win.
 
     Also return why each of the others is dropped.
     """
     contents: dict[int, tuple[Any, str]] = {}
-    kept: list[Padded] = []
+    kept: list[PaddingProof] = []
     why: list[str] = []
     for padded in safe:
         required = {
@@ -218,7 +218,7 @@ def _at(values: Mapping[str, int]) -> str:
     return ", ".join(f"{name}={value}" for name, value in values.items())
 
 
-def _variants(bound: Any, values: Mapping[str, int], padded: tuple[Padded, ...],
+def _variants(bound: Any, values: Mapping[str, int], padded: tuple[PaddingProof, ...],
               low: Mapping[str, int] | Refusal, target: Any,
               database: OpenDatabase | None) -> tuple[Variant, ...]:  # fmt: skip
     """Return the kernel of a shape, and the same over padded copies for shapes from ``low``."""

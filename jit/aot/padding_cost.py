@@ -16,7 +16,7 @@ from tvm import s_tir, tirx
 from ...analysis import Refusal
 from ..dims.symbolic_dims import bind
 from ..kernels.workspace import itemsize
-from ..padding import Padded
+from ..padding import PaddingProof
 
 #: Limit on padding in bytes: a request must not fail for memory that it does not need.
 COPIES = 256 << 20
@@ -29,7 +29,7 @@ ADDRESSED = 1 << 48
 
 
 def lowest(func: Any, bound: Any, values: Mapping[str, int],
-           padded: Sequence[Padded]) -> dict[str, int] | Refusal:  # fmt: skip
+           padded: Sequence[PaddingProof]) -> dict[str, int] | Refusal:  # fmt: skip
     """Return the smallest value of each padded dimension that is worth padding to ``values``.
 
     ``bound`` is ``func`` at ``values``.

@@ -20,7 +20,7 @@ from tvm import relax, te, tirx
 
 from ..indices.element_bounds import ElementBounds
 from ..indices.index_origins import Origin, origin
-from ..indices.index_reads import Read, reads
+from ..indices.index_reads import IndexRead, reads
 from .index_ranges import origins_at_call
 from .signature import variable_names
 
@@ -224,7 +224,7 @@ def _of_named_sizes(tensor: Any, dataflow: bool, bindings: list[Any]) -> Any:
     return named
 
 
-def _with_operand(call: Any, read: Read, inside: Any) -> Any:
+def _with_operand(call: Any, read: IndexRead, inside: Any) -> Any:
     """Return a call that reads at another index."""
     args = list(call.args)
     if read.field is None:

@@ -27,7 +27,7 @@ from ...byoc.codegen.host_target import native_target
 from ...byoc.codegen.loading.check_arity import check_calls
 from ...byoc.codegen.loading.load_checked import load_checked
 from ...byoc.dispatching.choice.plan_file import DispatchPlan
-from ...byoc.dispatching.dispatch_request import Options
+from ...byoc.dispatching.dispatch_request import DispatchOptions
 from ...byoc.dispatching.dispatched import Dispatched
 from ...byoc.dispatching.replay_dispatch import replay
 from ...byoc.patterns.failure import last_line
@@ -78,7 +78,7 @@ def compile_shapes(
     target: Any = None,
     *,
     backends: Sequence[str | Backend] = (),
-    options: Options | None = None,
+    options: DispatchOptions | None = None,
     saved: DispatchPlan | None = None,
 ) -> CompiledShapes:
     """Compile a Relax module with symbolic shapes.
@@ -103,7 +103,7 @@ def compile_shapes(
     _check(mod)
     cpu = _target(target)
     settings = resolved(checked_config(strategy), mod)
-    options = options or Options()
+    options = options or DispatchOptions()
     planned = options.layouts == "best"
     prepared = prepare(mod, backends, relaid=planned)
     indices = index_ranges_by_function(mod)

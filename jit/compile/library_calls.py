@@ -10,13 +10,16 @@ from ...analysis import OpInfo
 from ...byoc.backend.backend import Backend
 from ...byoc.backend.catalog import find, unusable
 from ...byoc.dispatching.dispatch import Dispatcher, prepare_dispatch
-from ...byoc.dispatching.dispatch_request import Options
+from ...byoc.dispatching.dispatch_request import DispatchOptions
 from ...byoc.matching.lowered import read
 from ..config.strategy import Config, Library, chosen, strategy
 
 
 def dispatch_to_backends(
-    mod: Any, config: Config, backends: Sequence[str | Backend] = (), options: Options | None = None
+    mod: Any,
+    config: Config,
+    backends: Sequence[str | Backend] = (),
+    options: DispatchOptions | None = None,
 ) -> Dispatcher | None:
     """Dispatch operators of a lowered, unfused module; None if no backend is requested.
 
@@ -44,7 +47,7 @@ def dispatch_to_backends(
         for i in infos
         if isinstance(i, OpInfo) and not isinstance(chosen(effective, "", (i,)), Library)
     }
-    options = options or Options()
+    options = options or DispatchOptions()
     force = dict.fromkeys(sorted(tvm_ops), "tvm") | dict(options.force or {})
     return prepare_dispatch(mod, every, replace(options, force=force))
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from ..arguments.boundary import Range
 from ..dims.span import Span
-from ..schedule.nest.symbolic_sizes import Bounds, SymbolicSizes
+from ..schedule.nest.symbolic_sizes import SizeBounds, SymbolicSizes
 from .sites import CallSite
 
 #: Where schedules for ranges change. Up to `FEW` rows fit one tile; from `MANY` rows on, columns
@@ -60,6 +60,6 @@ def span(declared: Range) -> Span:
     return Span(max(1, declared.low), declared.high, declared.multiple_of)
 
 
-def _span(bounds: Bounds) -> Span:
+def _span(bounds: SizeBounds) -> Span:
     low = max(1, bounds.low)
     return Span(low, None if bounds.high is None else max(low, bounds.high), bounds.multiple)

@@ -12,7 +12,7 @@ from ...analysis.lifting.tir.node import NodeDict
 from ...analysis.support.tvm_compat import GenericConst, array_of
 from .bound_rules import MOVES, RULES, top_bounds
 from .index_origins import Origin, is_integer, operator_name
-from .integer_bounds import NO_BOUND, Bounds, int64, number
+from .integer_bounds import NO_BOUND, ElementRange, int64, number
 
 #: Nested values that are followed; deeper ones have no bounds.
 _DEPTH = 200
@@ -28,10 +28,10 @@ class ElementBounds:
 
     def __init__(self, values: Mapping[Any, Any], checked: Iterable[Origin] = ()) -> None:
         self._values = values
-        self._known: NodeDict[Bounds] = NodeDict()
+        self._known: NodeDict[ElementRange] = NodeDict()
         for start in checked:
             if start.component is None and start.tensor not in self._known:
-                self._known[start.tensor] = Bounds(start.low, start.high)
+                self._known[start.tensor] = ElementRange(start.low, start.high)
         self._depth = 0
         self._analyzer = sym.Analyzer()
 
@@ -46,7 +46,7 @@ class ElementBounds:
         """Return whether a range is proved to be in the one from `least` to `most`."""
         return all(map(self._analyzer.can_prove, (low >= least, high <= most)))
 
-    def of(self, expr: Any) -> Bounds:
+    def of(self, expr: Any) -> ElementRange:
         """Return the bounds of the elements of an expression."""
         if isinstance(expr, GenericConst):
             return _constant(expr)
@@ -58,7 +58,7 @@ class ElementBounds:
             self._known[expr] = known
         return known
 
-    def _computed(self, expr: Any) -> Bounds:
+    def _computed(self, expr: Any) -> ElementRange:
         value = self._values.get(expr, expr) if isinstance(expr, relax.Var) else expr
         if isinstance(value, relax.Var):
             return NO_BOUND if value.same_as(expr) else self.of(value)
@@ -72,7 +72,7 @@ class ElementBounds:
         rule = RULES.get(name.removeprefix("relax."))
         return NO_BOUND if rule is None else _within(rule(self, value), value)
 
-    def _part(self, value: Any) -> Bounds:
+    def _part(self, value: Any) -> ElementRange:
         whole = self._values.get(value.tuple_value, value.tuple_value)
         if isinstance(whole, relax.Tuple):
             return self.of(whole.fields[value.index])
@@ -80,7 +80,7 @@ class ElementBounds:
             return top_bounds(self, whole, value.index)
         return self.of(whole.args[0]) if operator_name(whole) == "relax.split" else NO_BOUND
 
-    def fields(self, expr: Any) -> list[Bounds]:
+    def fields(self, expr: Any) -> list[ElementRange]:
         """Return the bounds of the fields of a tuple."""
         whole = self._values.get(expr, expr)
         return [self.of(f) for f in whole.fields] if isinstance(whole, relax.Tuple) else []
@@ -91,14 +91,14 @@ class ElementBounds:
         return list(shape.values) if isinstance(shape, relax.ShapeExpr) else []
 
 
-def _constant(expr: Any) -> Bounds:
+def _constant(expr: Any) -> ElementRange:
     array = np.asarray(array_of(expr).numpy())
     if array.dtype.kind not in "iub" or not array.size:
         return NO_BOUND
-    return Bounds(int64(int(array.min())), int64(int(array.max())))
+    return ElementRange(int64(int(array.min())), int64(int(array.max())))
 
 
-def _within(bounds: Bounds, value: Any) -> Bounds:
+def _within(bounds: ElementRange, value: Any) -> ElementRange:
     """Return bounds of what fits in the dtype; other results may wrap around."""
     if not is_integer(value):
         return NO_BOUND

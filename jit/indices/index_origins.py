@@ -10,7 +10,7 @@ import numpy as np
 from tvm import relax, sym, tirx
 
 from ...analysis.support.tvm_compat import GenericConst, array_of
-from .index_reads import Read
+from .index_reads import IndexRead
 
 #: Operators whose results have the elements of their first operand, and no others.
 SAME_ELEMENTS = frozenset(
@@ -36,7 +36,7 @@ class Origin:
     component: int | None
 
 
-def origin(read: Read, call: Any, values: Mapping[Any, Any]) -> Origin:
+def origin(read: IndexRead, call: Any, values: Mapping[Any, Any]) -> Origin:
     """Return where the elements of an index come from.
 
     They are followed through casts between integers and changes of shape. Sizes are added to

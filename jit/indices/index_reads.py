@@ -16,7 +16,7 @@ from ...analysis.support.tensor_dims import tensor_dims
 
 
 @dataclass(frozen=True)
-class Read:
+class IndexRead:
     """An operand whose elements index an axis.
 
     Attributes:
@@ -39,7 +39,7 @@ class Read:
         return value if self.field is None else value.fields[self.field]
 
 
-def reads(value: Any) -> tuple[Read, ...]:
+def reads(value: Any) -> tuple[IndexRead, ...]:
     """Return what an expression of Relax reads or writes at elements of its operands.
 
     Sizes without an expression are unknown, so that reads of their axes are not listed.
@@ -50,7 +50,7 @@ def reads(value: Any) -> tuple[Read, ...]:
     return () if rule is None else tuple(rule(value))
 
 
-def _take(call: Any) -> Iterator[Read]:
+def _take(call: Any) -> Iterator[IndexRead]:
     dims = tensor_dims(call.args[0])
     if dims is None or str(call.attrs.mode) != "fast":
         return
@@ -58,27 +58,27 @@ def _take(call: Any) -> Iterator[Read]:
     yield _inside(1, _product(dims) if axis is None else dims[int(axis)])
 
 
-def _gather_elements(call: Any) -> Iterator[Read]:
+def _gather_elements(call: Any) -> Iterator[IndexRead]:
     if (dims := tensor_dims(call.args[0])) is not None:
         yield _inside(1, dims[int(call.attrs.axis)])
 
 
-def _scatter_elements(call: Any) -> Iterator[Read]:
+def _scatter_elements(call: Any) -> Iterator[IndexRead]:
     """Elements below 0 count from the end."""
     if (dims := tensor_dims(call.args[0])) is not None:
         size = dims[int(call.attrs.axis)]
-        yield Read(1, -size, size - 1)
+        yield IndexRead(1, -size, size - 1)
 
 
-def _gather_nd(call: Any) -> Iterator[Read]:
+def _gather_nd(call: Any) -> Iterator[IndexRead]:
     yield from _coordinates(call, int(call.attrs.batch_dims))
 
 
-def _scatter_nd(call: Any) -> Iterator[Read]:
+def _scatter_nd(call: Any) -> Iterator[IndexRead]:
     yield from _coordinates(call, 0)
 
 
-def _coordinates(call: Any, first: int) -> Iterator[Read]:
+def _coordinates(call: Any, first: int) -> Iterator[IndexRead]:
     dims, indices = tensor_dims(call.args[0]), tensor_dims(call.args[1])
     if dims is None or not indices or not isinstance(indices[-1], tirx.IntImm):
         return
@@ -86,31 +86,31 @@ def _coordinates(call: Any, first: int) -> Iterator[Read]:
         yield _inside(1, dims[first + k], k)
 
 
-def _index_tensor(call: Any) -> Iterator[Read]:
+def _index_tensor(call: Any) -> Iterator[IndexRead]:
     yield from _fields(call, lambda size: _ZERO)
 
 
-def _index_put(call: Any) -> Iterator[Read]:
+def _index_put(call: Any) -> Iterator[IndexRead]:
     """Elements below 0 count from the end."""
     yield from _fields(call, lambda size: -size)
 
 
-def _fields(call: Any, low: Callable[[Any], Any]) -> Iterator[Read]:
+def _fields(call: Any, low: Callable[[Any], Any]) -> Iterator[IndexRead]:
     dims = tensor_dims(call.args[0])
     if dims is None or not isinstance(call.args[1], relax.Tuple):
         return
     for k, size in enumerate(dims[: len(call.args[1].fields)]):
-        yield Read(1, low(size), size - 1, field=k)
+        yield IndexRead(1, low(size), size - 1, field=k)
 
 
-def _reverse_sequence(call: Any) -> Iterator[Read]:
+def _reverse_sequence(call: Any) -> Iterator[IndexRead]:
     """The elements are lengths along an axis."""
     if (dims := tensor_dims(call.args[0])) is not None:
-        yield Read(1, _ZERO, dims[int(call.attrs.seq_axis)])
+        yield IndexRead(1, _ZERO, dims[int(call.attrs.seq_axis)])
 
 
 _ZERO = tirx.IntImm("int64", 0)
-_RULES: Mapping[str, Callable[[Any], Iterator[Read]]] = {
+_RULES: Mapping[str, Callable[[Any], Iterator[IndexRead]]] = {
     "take": _take, "gather_elements": _gather_elements, "gather_nd": _gather_nd,
     "scatter_elements": _scatter_elements, "scatter_nd": _scatter_nd,
     "index_tensor": _index_tensor, "index_put": _index_put,
@@ -118,8 +118,8 @@ _RULES: Mapping[str, Callable[[Any], Iterator[Read]]] = {
 }  # fmt: skip
 
 
-def _inside(operand: int, size: Any, component: int | None = None) -> Read:
-    return Read(operand, _ZERO, size - 1, component)
+def _inside(operand: int, size: Any, component: int | None = None) -> IndexRead:
+    return IndexRead(operand, _ZERO, size - 1, component)
 
 
 def _product(dims: list[Any]) -> Any:

@@ -9,28 +9,28 @@ from tvm import tirx
 
 
 @dataclass(frozen=True)
-class Bounds:
+class ElementRange:
     """The smallest and the largest element, as expressions of int64; None is unknown."""
 
     low: Any = None
     high: Any = None
 
-    def union(self, other: Bounds) -> Bounds:
+    def union(self, other: ElementRange) -> ElementRange:
         """Return bounds of the elements of either."""
-        return Bounds(pick(min, tirx.min, self.low, other.low),
+        return ElementRange(pick(min, tirx.min, self.low, other.low),
                       pick(max, tirx.max, self.high, other.high))  # fmt: skip
 
 
-NO_BOUND = Bounds()
+NO_BOUND = ElementRange()
 
 
 class Elements(Protocol):
     """The bounds of what the operands of a call have."""
 
-    def of(self, expr: Any) -> Bounds:
+    def of(self, expr: Any) -> ElementRange:
         """Return the bounds of the elements of an expression."""
 
-    def fields(self, expr: Any) -> list[Bounds]:
+    def fields(self, expr: Any) -> list[ElementRange]:
         """Return the bounds of the fields of a tuple."""
 
     def sizes(self, expr: Any) -> list[Any]:

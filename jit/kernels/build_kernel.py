@@ -36,7 +36,7 @@ NOISE = 1.05
 TRIES, LONG = 2, 2e-5
 
 
-class Differs(RuntimeError):
+class ResultsDiffer(RuntimeError):
     """The result of a compiled kernel differs from the generic kernel's."""
 
 
@@ -104,7 +104,7 @@ class KernelBuilder:
         args = arguments(bound, values)
         try:
             compare(kernel, self.generic, args, values)
-        except Differs:
+        except ResultsDiffer:
             if filtered:  # it rounds otherwise; the direct schedule must not differ
                 return False
             raise
@@ -179,7 +179,7 @@ def compiled(func: Any, target: Any, name: str) -> Any:
 
 
 def compare(kernel: Any, generic: Any, args: Sequence[Any], values: Mapping[str, int]) -> None:
-    """Compare two kernels on the same `arguments`; raises `Differs` if an output does."""
+    """Compare two kernels on the same `arguments`; raises `ResultsDiffer` if an output does."""
     actual, expected = _tensors(args), _tensors(args)
     kernel(*actual)
     generic(*expected)
@@ -251,4 +251,4 @@ def _same(a: np.ndarray, b: np.ndarray, k: int, values: Mapping[str, int]) -> No
     with np.errstate(invalid="ignore"):
         close = np.abs(a - b) <= within * largest if within else a == b
     if not np.all(np.where(finite, same & close, (a == b) | (np.isnan(a) & np.isnan(b)))):
-        raise Differs(f"parameter {k} differs from the generic kernel's at {dict(values)}")
+        raise ResultsDiffer(f"parameter {k} differs from the generic kernel's at {dict(values)}")

@@ -14,9 +14,9 @@ from ...analysis.terms.reduction_terms import SMALL
 from ...analysis.terms.term import Const, TensorVar, Term, Var, variable
 from ...analysis.terms.traversal import free, subterms
 from ..dims.symbolic_dims import Symbol, Unbound, symbols
-from .padding_claim import FINITE, Grown, Padded
+from .padding_claim import FINITE, GrownParameter, PaddingProof
 from .padding_equality import PaddingEquality
-from .padding_problem import Needs, PaddingProblem, UnprovedPadding
+from .padding_problem import PaddingProblem, UnknownContent, UnprovedPadding
 from .padding_value import Number
 from .traps import demands
 
@@ -24,15 +24,15 @@ from .traps import demands
 TRIES = 64
 
 
-def pad_safe(func: Any, name: str) -> Padded | Refusal:
-    """Prove that the dimension ``name`` of a PrimFunc may be padded (see `Padded`), or refuse.
+def pad_safe(func: Any, name: str) -> PaddingProof | Refusal:
+    """Prove that the dimension ``name`` of a PrimFunc may be padded, or refuse.
 
     Raises:
         ValueError: ``name`` is not one of the function's `symbols`.
     """
     try:
         return _proved(func, name)
-    except (UnprovedPadding, Needs) as error:
+    except (UnprovedPadding, UnknownContent) as error:
         return Refusal(str(error), name)
     except Unliftable as error:
         return Refusal(f"the function cannot be lifted: {error}", name)
@@ -40,7 +40,7 @@ def pad_safe(func: Any, name: str) -> Padded | Refusal:
         return Refusal("the compute is nested too deeply", name)
 
 
-def _proved(func: Any, name: str) -> Padded:
+def _proved(func: Any, name: str) -> PaddingProof:
     try:
         func_symbols = symbols(func)
     except Unbound as error:
@@ -98,7 +98,7 @@ def _grown(lifted: TensorExpression, dim: Var) -> dict[TensorVar, tuple[int, ...
 
 
 def _searched(lifted: TensorExpression, dim: Var, grown: Mapping[TensorVar, tuple[int, ...]],
-              start: Mapping[TensorVar, Number], name: str) -> Padded:  # fmt: skip
+              start: Mapping[TensorVar, Number], name: str) -> PaddingProof:  # fmt: skip
     """Search for contents of the padding that make the proof succeed."""
     tries, first = TRIES, None
     stack: list[Mapping[TensorVar, Number]] = [start]
@@ -113,7 +113,7 @@ def _searched(lifted: TensorExpression, dim: Var, grown: Mapping[TensorVar, tupl
             return _claim(lifted, problem, name)
         except UnprovedPadding as error:
             first = first or error
-        except Needs as error:
+        except UnknownContent as error:
             more = [
                 {**problem.contents, error.tensor: content}
                 for content in _candidates(lifted, error.tensor)
@@ -143,11 +143,14 @@ def _candidates(lifted: TensorExpression, tensor: TensorVar) -> Iterator[Number]
     yield from (finite if len(finite) <= 4 else ())
 
 
-def _claim(lifted: TensorExpression, problem: PaddingProblem, name: str) -> Padded:
+def _claim(lifted: TensorExpression, problem: PaddingProblem, name: str) -> PaddingProof:
     outputs = {c.out for c in lifted.outputs}
-    every = [Grown(t.position, axes, problem.contents.get(t)) for t, axes in problem.grown.items()]
+    every = [
+        GrownParameter(t.position, axes, problem.contents.get(t))
+        for t, axes in problem.grown.items()
+    ]
     tensors = list(problem.grown)
-    return Padded(
+    return PaddingProof(
         name,
         tuple(g for g, t in zip(every, tensors, strict=True) if t not in outputs),
         tuple(g for g, t in zip(every, tensors, strict=True) if t in outputs),

@@ -24,7 +24,7 @@ from ...analysis.terms.term import (
     integer,
 )
 from ...analysis.terms.traversal import free, replace, substitute, subterms
-from .padding_problem import Facts, Needs, PaddingProblem
+from .padding_problem import Facts, PaddingProblem, UnknownContent
 from .padding_value import (
     ANYTHING,
     COMPUTED,
@@ -170,7 +170,7 @@ class Values:
             return VALID
         if self.problem.holds(disj(*outside), self.facts):
             if load.tensor not in self.problem.contents:
-                raise Needs(load.tensor)
+                raise UnknownContent(load.tensor)
             return KnownNumber(self.problem.contents[load.tensor])
         content = self.problem.contents.get(load.tensor)
         return ANYTHING if content is None else joined(KnownNumber(content), VALID)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: An assumption in `Padded.assumes`.
+#: An assumption in `PaddingProof.assumes`.
 FINITE = "the valid elements, and the values computed from them, are finite"
 
 
 @dataclass(frozen=True)
-class Grown:
+class GrownParameter:
     """A parameter that grows with the dimension, and along which axes.
 
     ``content`` is the value that an input's padding must hold; None allows any value, even NaN.
@@ -21,7 +21,7 @@ class Grown:
 
 
 @dataclass(frozen=True)
-class Padded:
+class PaddingProof:
     """Proof that the dimension ``name`` may be padded.
 
     For all n >= 1 and N >= n: the function at N, over inputs whose axes are padded from their
@@ -33,6 +33,6 @@ class Padded:
     """
 
     name: str
-    inputs: tuple[Grown, ...]
-    outputs: tuple[Grown, ...]
+    inputs: tuple[GrownParameter, ...]
+    outputs: tuple[GrownParameter, ...]
     assumes: tuple[str, ...] = ()

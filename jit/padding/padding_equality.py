@@ -30,7 +30,7 @@ from ...analysis.terms.term import (
 )
 from ...analysis.terms.traversal import free, rebuild
 from .padded_iterations import Values, independent, literal
-from .padding_problem import Facts, Needs, PaddingProblem, UnprovedPadding
+from .padding_problem import Facts, PaddingProblem, UnknownContent, UnprovedPadding
 from .padding_value import KnownNumber, LoopState
 
 #: Operations on integers and booleans that the provers interpret.
@@ -165,7 +165,7 @@ class PaddingEquality:
         """Prove a term unless its facts are contradictory."""
         try:
             self(term, facts)
-        except (UnprovedPadding, Needs):
+        except (UnprovedPadding, UnknownContent):
             if not (facts and self.problem.impossible(facts)):
                 raise
 

@@ -25,7 +25,7 @@ class UnprovedPadding(Exception):
     """The claim is not proved; the message says why."""
 
 
-class Needs(Exception):
+class UnknownContent(Exception):
     """The proof needs to know the content of a tensor's padding."""
 
     def __init__(self, tensor: TensorVar) -> None:

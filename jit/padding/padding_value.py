@@ -23,7 +23,7 @@ class KnownNumber:
 
 
 @dataclass(frozen=True)
-class Valid:
+class ValidElement:
     """The value of a valid element; ``computed`` if the kernel also uses it at n."""
 
     computed: bool = False
@@ -37,16 +37,16 @@ class LoopState:
 
 
 @dataclass(frozen=True)
-class Anything:
+class AnyValue:
     """Any value, including NaN."""
 
 
-Value = KnownNumber | Valid | LoopState | Anything
-VALID, COMPUTED, ANYTHING = Valid(), Valid(True), Anything()
+Value = KnownNumber | ValidElement | LoopState | AnyValue
+VALID, COMPUTED, ANYTHING = ValidElement(), ValidElement(True), AnyValue()
 
 
 def from_numpy(number: Any) -> Value:
-    """Convert a number computed by numpy; NaN becomes `Anything`."""
+    """Convert a number computed by numpy; NaN becomes `AnyValue`."""
     plain = number.item() if hasattr(number, "item") else number
     return ANYTHING if isinstance(plain, float) and math.isnan(plain) else KnownNumber(plain)
 
@@ -55,9 +55,11 @@ def joined(a: Value, b: Value) -> Value:
     """Return the union of two values."""
     if a == b:
         return a
-    finite = [isinstance(x, Valid) or (isinstance(x, KnownNumber) and math.isfinite(x.number))
-              for x in (a, b)]  # fmt: skip
-    return VALID if all(finite) else ANYTHING
+    finite = all(
+        isinstance(x, ValidElement) or (isinstance(x, KnownNumber) and math.isfinite(x.number))
+        for x in (a, b)
+    )
+    return VALID if finite else ANYTHING
 
 
 #: Operations that are exact in every implementation.
@@ -91,7 +93,9 @@ def computed(call: CallTerm, args: list[Value]) -> tuple[Value, bool]:
         return _of_numbers(call, [a.number for a in args if isinstance(a, KnownNumber)]), False
     pair = _one_number(args)
     if pair is None:
-        if (call.op in _BOUNDED or _widens(call)) and all(isinstance(a, Valid) for a in args):
+        if (call.op in _BOUNDED or _widens(call)) and all(
+            isinstance(a, ValidElement) for a in args
+        ):
             return VALID, True
         return ANYTHING, False
     number, operand, first = pair
@@ -143,7 +147,7 @@ def _one_number(args: list[Value]) -> tuple[float, Value, bool] | None:
         return None
     for position in (0, 1):
         arg, operand = args[position], args[1 - position]
-        if isinstance(arg, KnownNumber) and isinstance(operand, (Valid, LoopState)):
+        if isinstance(arg, KnownNumber) and isinstance(operand, (ValidElement, LoopState)):
             return float(arg.number), operand, position == 0
     return None
 
@@ -194,7 +198,7 @@ def _end(number: float, operand: Value, neutral: float) -> Ruled:
         return operand, True
     if number == -neutral:
         return KnownNumber(number), True
-    return (VALID, True) if isinstance(operand, Valid) else _NOT
+    return (VALID, True) if isinstance(operand, ValidElement) else _NOT
 
 
 def _less(number: float, operand: Value, first: bool, call: CallTerm) -> Ruled:

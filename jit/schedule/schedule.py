@@ -33,7 +33,7 @@ from .loops.windows import joined
 from .nest.collapse import Views, collapsed
 from .nest.digits import split_digits
 from .nest.inlined_lets import inlined_lets
-from .nest.kernel import Part, Plain
+from .nest.kernel import Part, UnchangedStep
 from .nest.program import Unscheduled, program
 from .nest.program_kernels import parts
 from .nest.symbolic_sizes import UNBOUNDED, SymbolicSizes
@@ -136,7 +136,7 @@ class _PartNest:
 
 
 def _emit(part: Part | BlockedLoop, cpu: VectorUnits, views: Views) -> _PartNest:
-    if isinstance(part, Plain):
+    if isinstance(part, UnchangedStep):
         name = part.step.stage.block.name_hint
         return _PartNest(part.step.plain(), (PLAIN,), f"{name}: {part.reason}")
     if isinstance(part, BlockedLoop):

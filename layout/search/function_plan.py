@@ -65,7 +65,7 @@ OBJECTIVES: dict[str, Cost] = {"bytes": bytes_moved, "count": conversions_counte
 
 
 @dataclass(frozen=True)
-class Space:
+class SearchSpace:
     """The search space: candidate layouts of values, alternatives of ops.
 
     ``needed`` has layouts in which values are required; ``fixed`` those that exist unconverted.
@@ -81,7 +81,7 @@ class Space:
     strict: bool = False
 
 
-Extend = Callable[[Space, LayoutProblem, float], None]
+Extend = Callable[[SearchSpace, LayoutProblem, float], None]
 """Extends a problem; its last argument is the cost that one unit of the problem stands for."""
 
 
@@ -116,7 +116,7 @@ def space(
     pins: Mapping[Value, Layout],
     forbidden: Mapping[Op, frozenset[Alternative]],
     strict: bool,
-) -> Space:
+) -> SearchSpace:
     """The search space of a function."""
     candidate_layouts = candidates(graph, specs)
     for value, layout in pins.items():
@@ -129,10 +129,12 @@ def space(
         op: _allowed(op, specs[op], candidate_layouts, forbidden.get(op), strict)
         for op in graph.ops
     }
-    return Space(graph, specs, candidate_layouts, needed, fixed, allowed, strict)
+    return SearchSpace(graph, specs, candidate_layouts, needed, fixed, allowed, strict)
 
 
-def narrowed(search_space: Space, forbidden: Mapping[Op, frozenset[Alternative]]) -> Space:
+def narrowed(
+    search_space: SearchSpace, forbidden: Mapping[Op, frozenset[Alternative]]
+) -> SearchSpace:
     """The search space without some alternatives."""
     allowed = {
         op: _allowed(op, search_space.specs[op], search_space.candidates, left_out,
@@ -142,7 +144,9 @@ def narrowed(search_space: Space, forbidden: Mapping[Op, frozenset[Alternative]]
     return replace(search_space, alternatives={**search_space.alternatives, **allowed})
 
 
-def cheapest(search_space: Space, cost: Cost, seconds: float, extend: Extend | None = None) -> Plan:
+def cheapest(
+    search_space: SearchSpace, cost: Cost, seconds: float, extend: Extend | None = None
+) -> Plan:
     """The cheapest plan in a search space."""
     graph, specs = search_space.graph, search_space.specs
     candidate_layouts, fixed = search_space.candidates, search_space.fixed

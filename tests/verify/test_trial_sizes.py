@@ -16,8 +16,8 @@ from opinfo.jit.arguments.signature import Param, Signature
 from opinfo.jit.config.strategy import Dim
 from opinfo.verify import trial_values
 from opinfo.verify.trial_inputs import trial_calls, undrawable
-from opinfo.verify.trial_sizes import MANY, PAST, PROMPT, ROOM, SOME, Subject, sized_calls
-from opinfo.verify.trial_values import Lengths, TrialCall, layout_of, restored, tensors_of
+from opinfo.verify.trial_sizes import MANY, PAST, PROMPT, ROOM, SOME, ComparedModule, sized_calls
+from opinfo.verify.trial_values import ShapeArgument, TrialCall, layout_of, restored, tensors_of
 
 
 def step(batch: Any = 1, tokens: Any = None) -> Any:
@@ -48,7 +48,7 @@ def var(name: str) -> Any:
 
 
 def sizes(mod: Any, **dims: Dim) -> list[dict[str, int]]:
-    return [dict(call.sizes) for call in sized_calls(Subject(mod, dims))]
+    return [dict(call.sizes) for call in sized_calls(ComparedModule(mod, dims))]
 
 
 def test_a_cache_is_called_with_a_step_and_a_prompt() -> None:
@@ -64,8 +64,8 @@ def test_a_cache_in_place_has_room_for_the_rows() -> None:
     assert sizes(mod) == of
     first, second = trial_calls(mod)
     assert [v.shape if isinstance(v, tvm.runtime.Tensor) else v for v in first.values] == [
-        (1, 1, 4), (1, ROOM, 4), Lengths((PAST,))]  # fmt: skip
-    assert second.values[0].shape == (1, PROMPT, 4) and second.values[2] == Lengths((0,))
+        (1, 1, 4), (1, ROOM, 4), ShapeArgument((PAST,))]  # fmt: skip
+    assert second.values[0].shape == (1, PROMPT, 4) and second.values[2] == ShapeArgument((0,))
 
 
 @pytest.mark.parametrize(("extents", "expected"), [
@@ -126,7 +126,7 @@ def test_what_cannot_be_drawn_is_not_raced() -> None:
 
 def test_arguments_are_restored_from_their_layout() -> None:
     one, two = (tvm.runtime.tensor(np.full((2,), k, "float32")) for k in (1, 2))
-    calls = [TrialCall("f", (one, (two, Lengths((3, 4))), 5)), TrialCall("g", (two,))]
+    calls = [TrialCall("f", (one, (two, ShapeArgument((3, 4))), 5)), TrialCall("g", (two,))]
     tensors = [t for call in calls for t in tensors_of(call.values)]
     (f, values), (g, more) = layout_of(calls)
     assert (f, g) == ("f", "g") and len(tensors) == 3

@@ -25,7 +25,7 @@ Ring = Callable[[Sequence[Match]], Sequence[int] | None]
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenMatches:
     """The chosen matches, and the solution of the last objective.
 
     ``offers`` are all matches that could be chosen, ``staying`` the cost of each op with TVM.
@@ -40,7 +40,7 @@ class Chosen:
 def choose(
     matches: Sequence[Match], priority: Mapping[str, int], default: Mapping[Op, float],
     must: Collection[Op] = (), ring: Ring = lambda matches: None,
-) -> Chosen:  # fmt: skip
+) -> ChosenMatches:  # fmt: skip
     """The best set of matches.
 
     Args:
@@ -64,7 +64,7 @@ def choose(
     if status != "optimal":
         solution = replace(solution, status=status)
     best = tuple(m for x, m in enumerate(matches) if x in solution.chosen)
-    return Chosen(best, solution, tuple(matches), default)
+    return ChosenMatches(best, solution, tuple(matches), default)
 
 
 def rows(

@@ -28,7 +28,7 @@ from ....layout.planner import Planner
 from ....layout.report.explain import report
 from ....layout.report.plan_report import PlanReport
 from ....layout.search.constraints import Desired, check, full
-from ....layout.search.function_plan import Cost, Plan, Space, bytes_moved
+from ....layout.search.function_plan import Cost, Plan, SearchSpace, bytes_moved
 from ....layout.search.layout_problem import LayoutProblem
 from ....layout.search.op_specs import OpSpecs
 from ....layout.search.replay_plan import planned_in
@@ -81,7 +81,7 @@ def in_best_layouts(
     planner = Planner(lowered.mod, specs, "region", _conversion_cost(model, backends), {}, 60.0)
     plans = {}
     for gvar, graph in lowered.functions.items():
-        regions = Regions(lowered, gvar, planner, backends, rules, measure, model)
+        regions = RegionVariables(lowered, gvar, planner, backends, rules, measure, model)
         plans[gvar] = planner.plan(gvar, graph, regions)
     return _module_in_layouts(lowered, plans, planner)
 
@@ -122,7 +122,7 @@ def _module_in_layouts(
     return ModuleInLayouts(out, layouts, planned)
 
 
-class Regions:
+class RegionVariables:
     """Adds the matches of one function to its layout problem.
 
     Attributes:
@@ -142,7 +142,7 @@ class Regions:
         self.matches: tuple[Match, ...] = ()
         self.numbers: tuple[int, ...] = ()
 
-    def __call__(self, space: Space, problem: LayoutProblem, unit: float) -> None:
+    def __call__(self, space: SearchSpace, problem: LayoutProblem, unit: float) -> None:
         variants = self.variants = Variants(self.planner, space)
         matches, staying = self.costed(variants)
         self.matches, self.numbers = matches, ()

@@ -25,7 +25,7 @@ from ....analysis.blocks.loop_steps import Axis
 from ....analysis.blocks.strides import StridedAccess
 from ....analysis.blocks.tir import dtype_of, integer, loads, local, mentions, values
 from ....analysis.lifting.tir.node import NodeDict, items
-from ..nest.kernel import Kernel, Part, Plain
+from ..nest.kernel import Kernel, Part, UnchangedStep
 from ..nest.program_kernels import twice
 from ..nest.segments import filled
 from .axes import TYPICAL, extent
@@ -106,7 +106,7 @@ def _uses(part: Part | BlockedLoop, buffer: Any) -> bool:
     """Return whether a part reads or writes a buffer."""
     if isinstance(part, BlockedLoop):
         return any(_uses(k, buffer) for k in (*part.before, *part.body))
-    if isinstance(part, Plain):
+    if isinstance(part, UnchangedStep):
         return buffer in part.step.reads or any(b.same_as(buffer) for b in part.step.writes)
     return any(a.buffer.same_as(buffer) for a in (*part.reads, *part.late, *part.writes))
 

@@ -30,7 +30,7 @@ from ....analysis.blocks.tir import (
 from ....analysis.lifting.tir.node import items, substitute
 from ..nest.kernel import Kernel, KernelOutput
 from .loop_nest import LoopNest
-from .runs import Columns, Rows, Run
+from .runs import AxisRun, Columns, Rows
 
 #: Strides that are shuffled, and the fewest lanes.
 STRIDES, FEWEST = (2, 3, 4), 4
@@ -82,7 +82,7 @@ class Deinterleaved(LoopNest):
             return super().micro(rows, cols)
         return seq([self.vector_run(run) for run in cols])
 
-    def vector_run(self, run: Run) -> Any:
+    def vector_run(self, run: AxisRun) -> Any:
         assert self.vector_axis is not None
         var = self.vector_axis.var
 

@@ -21,9 +21,9 @@ from ....analysis.blocks.loop_steps import Axis
 from ....analysis.blocks.tir import Values, integer, local, loop, mentions, seq, values
 from ....analysis.lifting.tir.node import as_dtype
 from ..nest.kernel import Accumulator, Kernel
-from ..nest.symbolic_sizes import Bounds
+from ..nest.symbolic_sizes import SizeBounds
 from .loop_nest import LoopNest
-from .runs import Rows, Run
+from .runs import AxisRun, Rows
 from .tile import columns
 
 #: Independent vectors of a reduction to a single element, to hide the latency of additions.
@@ -63,16 +63,16 @@ class Lanes(LoopNest):
     axis: Axis | None = None
     lanes: int = 1
 
-    def micro(self, rows: Rows, cols: Sequence[Run]) -> Any:
+    def micro(self, rows: Rows, cols: Sequence[AxisRun]) -> Any:
         assert self.axis is not None
-        runs = cols or [Run(lambda c: None)]
+        runs = cols or [AxisRun(lambda c: None)]
         return seq([_LaneTile(self, self._based(), rows, run, self.axis)() for run in runs])
 
 
 class _LaneTile:
     """One tile: partial results in lanes, their combination, the remainder, the stores."""
 
-    def __init__(self, nest: Lanes, kernel: Kernel, rows: Rows, run: Run, axis: Axis) -> None:
+    def __init__(self, nest: Lanes, kernel: Kernel, rows: Rows, run: AxisRun, axis: Axis) -> None:
         self.nest, self.kernel, self.rows, self.run, self.axis = nest, kernel, rows, run, axis
         self.count = rows.count if rows else 1
         self.elements = self.count * run.count
@@ -185,7 +185,7 @@ def _fold(part: Any, update: LaneUpdate, base: Any, half: int, lane: Any) -> Any
     return tirx.BufferStore(part, update.op(tirx.BufferLoad(part, [place]), upper), [place])
 
 
-def _chains(bounds: Bounds, lanes: int, elements: int) -> int:
+def _chains(bounds: SizeBounds, lanes: int, elements: int) -> int:
     """Return the vectors in one step, so that enough independent sums are in flight."""
     chains = 1
     most = CHAINS * lanes if bounds.high is None else bounds.high

@@ -27,7 +27,7 @@ from ....analysis.blocks.tir import Values, integer, loop, seq
 from ....analysis.lifting.tir.node import as_dtype
 from ..nest.kernel import Kernel
 from .machine import VectorUnits
-from .runs import Columns, Rows, Run, at_most, decreasing_tiles, grouped_runs, vector_run
+from .runs import AxisRun, Columns, Rows, at_most, decreasing_tiles, grouped_runs, vector_run
 from .tile import Tile, columns, pieces
 from .tile_kernel import TileKernel
 
@@ -117,14 +117,14 @@ class LoopNest(TileKernel):
 
     # ------------------------------------------------------------------------ tiles
 
-    def _rows(self, axis: Axis, body: Callable[[Run], Any], kind: Any) -> Any:
+    def _rows(self, axis: Axis, body: Callable[[AxisRun], Any], kind: Any) -> Any:
         """Emit tiles of rows, then the fewer rows that remain."""
         most = self.tile.rows
 
         def nest(base: Any, size: int, count: Any, last: Any = None) -> Any:
             def tiles(index: Any) -> Any:
                 first = index * integer(size, index) + base
-                return body(Run(lambda r: at_most(first + r, last), size))
+                return body(AxisRun(lambda r: at_most(first + r, last), size))
 
             return loop("it", count, axis.var, tiles, kind)
 
@@ -146,7 +146,7 @@ class LoopNest(TileKernel):
         first = full * integer(most, axis.var)
         return seq([nest(zero, most, full), self._last_rows(axis, first, last, body)])
 
-    def _last_rows(self, axis: Axis, first: Any, last: Any, body: Callable[[Run], Any]) -> Any:
+    def _last_rows(self, axis: Axis, first: Any, last: Any, body: Callable[[AxisRun], Any]) -> Any:
         """Emit the fewer rows after the full tiles, in a tile of the next power of two.
 
         A full tile for them would take twice as long where there are few rows.
@@ -154,7 +154,7 @@ class LoopNest(TileKernel):
         most = self.tile.rows
 
         def tile(size: int) -> Any:
-            return body(Run(lambda r: tirx.Min(first + r, last), size))
+            return body(AxisRun(lambda r: tirx.Min(first + r, last), size))
 
         heights = [1 << k for k in range(most.bit_length()) if 1 << k < most - 1]
         nest = tile(most - 1)

@@ -27,7 +27,7 @@ from ....analysis.lifting.tir.node import items, substitute
 from ..nest.kernel import Kernel
 from .loop_nest import LoopNest
 from .machine import VectorUnits, bits
-from .runs import Columns, Rows, Run
+from .runs import AxisRun, Columns, Rows
 from .tile import Tile
 
 #: Minimum number of tiles that use a strip, and its maximum size in bytes. Copying a vector took as
@@ -132,7 +132,7 @@ class Packed(LoopNest):
         out = []
         for run in cols:
 
-            def vectors(vector: Any, run: Run = run) -> Any:
+            def vectors(vector: Any, run: AxisRun = run) -> Any:
                 def copy_lane(lane: Any) -> Any:
                     at_lane = self.place(None, run, integer(0, vector), vector, lane)
                     value = substitute(strip.load, values(*around.items(), *at_lane.items()))
@@ -144,7 +144,7 @@ class Packed(LoopNest):
             out.append(loop("c", run.count, like, vectors, tirx.ForKind.UNROLLED))
         return seq(out)
 
-    def place(self, rows: Rows, run: Run, row: Any, vector: Any, lane: Any) -> Values:
+    def place(self, rows: Rows, run: AxisRun, row: Any, vector: Any, lane: Any) -> Values:
         at = super().place(rows, run, row, vector, lane)
         at[self.lane] = vector * integer(run.lanes, vector) + lane + integer(run.offset, vector)
         return at

@@ -14,7 +14,7 @@ from ....analysis.lifting.tir.node import as_dtype
 
 
 @dataclass(frozen=True)
-class Run:
+class AxisRun:
     """``count`` values of an axis: rows, or starts of vectors of ``lanes`` elements.
 
     ``offset`` is the number of preceding elements in the tile.
@@ -26,8 +26,8 @@ class Run:
     offset: int = 0
 
 
-Rows = Run | None
-Columns = Sequence[Run]
+Rows = AxisRun | None
+Columns = Sequence[AxisRun]
 
 
 #: TVM allocates larger arrays on the heap, which LLVM cannot promote to registers. Arrays of 1024
@@ -35,7 +35,7 @@ Columns = Sequence[Run]
 STACK = 1023
 
 
-def split_runs(cols: Columns, rows: Rows) -> list[Run]:
+def split_runs(cols: Columns, rows: Rows) -> list[AxisRun]:
     """Split runs so that the accumulators, at most 64 bytes a vector, fit `STACK`."""
     most = max(1, STACK // 64 // (rows.count if rows else 1))
     out = []
@@ -45,18 +45,18 @@ def split_runs(cols: Columns, rows: Rows) -> list[Run]:
     return out
 
 
-def _subrun(run: Run, k: int, count: int) -> Run:
+def _subrun(run: AxisRun, k: int, count: int) -> AxisRun:
     return run if k == 0 and count == run.count else replace(
         run, at=lambda c: run.at(c + integer(k, c)), count=count,
         offset=run.offset + k * run.lanes)  # fmt: skip
 
 
-def vector_run(first: Any, count: int, lanes: int) -> Run:
+def vector_run(first: Any, count: int, lanes: int) -> AxisRun:
     """Return a run of adjacent vectors."""
-    return Run(lambda c: first + c * integer(lanes, c), count, lanes)
+    return AxisRun(lambda c: first + c * integer(lanes, c), count, lanes)
 
 
-def grouped_runs(vectors: Sequence[tuple[int, int]], axis: Axis) -> list[Run]:
+def grouped_runs(vectors: Sequence[tuple[int, int]], axis: Axis) -> list[AxisRun]:
     """Group vectors into runs of adjacent ones."""
     out: list[tuple[int, int, int]] = []
     for start, lanes in vectors:

@@ -19,7 +19,7 @@ from ....analysis.blocks.tir import Values, calls, integer, local, loop, seq, va
 from ....analysis.lifting.tir.node import as_dtype, substitute
 from ..nest.kernel import Kernel
 from ..nest.vector_functions import FunctionExpander, vectorizable
-from .runs import Columns, Rows, Run, split_runs
+from .runs import AxisRun, Columns, Rows, split_runs
 
 #: What is done to an element, given the values of the axes there and the registers: statements.
 ElementBody = Callable[[Values, Sequence[Any]], list[Any]]
@@ -37,7 +37,7 @@ class TileKernel:
     def micro(self, rows: Rows, cols: Columns) -> Any:
         """Emit one tile: initialise the accumulators, reduce, store."""
         kernel, base = self.kernel, self._based()
-        runs = split_runs(cols or [Run(lambda c: None)], rows)
+        runs = split_runs(cols or [AxisRun(lambda c: None)], rows)
         registers = self._arrays("acc", rows, runs)
         updates_vectorize, stores_vectorize = self._vectorizable()
 
@@ -62,13 +62,13 @@ class TileKernel:
                           stores_vectorize, order))  # fmt: skip
         return seq(parts)
 
-    def _arrays(self, name: str, rows: Rows, runs: Sequence[Run]) -> list[list[Any]]:
+    def _arrays(self, name: str, rows: Rows, runs: Sequence[AxisRun]) -> list[list[Any]]:
         """Return for each run an array of the tile's elements for each accumulator."""
         count = rows.count if rows else 1
         return [[local(name, [count * run.count * run.lanes], a.dtype)
                  for a in self.kernel.accumulators] for run in runs]  # fmt: skip
 
-    def _each(self, rows: Rows, runs: Sequence[Run], arrays: Sequence[list[Any]],
+    def _each(self, rows: Rows, runs: Sequence[AxisRun], arrays: Sequence[list[Any]],
               body: ElementBody, vectorized: bool, outer: Any) -> Any:  # fmt: skip
         """Emit loops over the rows, vectors and lanes of a tile around what is done to an element.
 
@@ -79,7 +79,7 @@ class TileKernel:
             like = self.vector_axis.var
         last = tirx.ForKind.VECTORIZED if vectorized else tirx.ForKind.UNROLLED
 
-        def emit(run: Run, buffers: list[Any], row: Any) -> Any:
+        def emit(run: AxisRun, buffers: list[Any], row: Any) -> Any:
             def element(vector: Any, lane: Any) -> Any:
                 at = self.place(rows, run, row, vector, lane)
                 start = (row * integer(run.count, row) + vector) * integer(run.lanes, row)
@@ -102,7 +102,7 @@ class TileKernel:
         exprs = [r.value for r in kernel.results] + [e for _, e in kernel.after]
         return any(map(calls, exprs))
 
-    def place(self, rows: Rows, run: Run, row: Any, vector: Any, lane: Any) -> Values:
+    def place(self, rows: Rows, run: AxisRun, row: Any, vector: Any, lane: Any) -> Values:
         """Return the axis values of an element, given its row, vector and lane."""
         at = Values()
         if self.row_axis is not None and rows is not None:

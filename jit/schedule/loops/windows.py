@@ -37,7 +37,7 @@ MOST, COPY = 8, 8
 
 
 @dataclass(frozen=True)
-class Place:
+class WindowCoordinate:
     """A coordinate ``stride * axis + step * window + base``; ``window`` is reduced."""
 
     axis: Axis
@@ -57,8 +57,8 @@ class _WindowedLoad:
     """A load ``[…, y, x]``, replaced by ``new[…, window of x, phase of y, y, x]``."""
 
     load: Any
-    y: Place
-    x: Place
+    y: WindowCoordinate
+    x: WindowCoordinate
     new: Any
 
     @property
@@ -134,8 +134,8 @@ def _windows(kernel: Kernel, expr: Any, y: Axis, x: Axis) -> _WindowedLoad | Non
     return _WindowedLoad(expr, down, along, local("windows", shape, dtype_of(expr)))
 
 
-def place_of(index: Any, axis: Axis, kernel: Kernel) -> Place | None:
-    """Match a coordinate against the form of `Place` with constant coefficients, none negative."""
+def place_of(index: Any, axis: Axis, kernel: Kernel) -> WindowCoordinate | None:
+    """Match a coordinate with constant coefficients, none of them negative."""
     windows = [a for a in kernel.all_axes if a is not axis and a.var in mentions(index)]
     if len(windows) > 1 or any(not a.reduced or a.static is None for a in windows):
         return None
@@ -147,10 +147,10 @@ def place_of(index: Any, axis: Axis, kernel: Kernel) -> Place | None:
     stride, step, base = (*numbers[:-1], numbers[-1]) if windows else (numbers[0], 1, numbers[-1])
     if stride is None or step is None or base is None or stride < 1 or step < 1 or base < 0:
         return None
-    return Place(axis, stride, window, step, base)
+    return WindowCoordinate(axis, stride, window, step, base)
 
 
-def _inside(place: Place, size: Any) -> bool:
+def _inside(place: WindowCoordinate, size: Any) -> bool:
     """Return whether all reads are in bounds."""
     last = place.stride * ((place.axis.static or 0) - 1) + max(place.offsets)
     limit = static(size)

@@ -16,7 +16,7 @@ from ....analysis.blocks.loop_steps import LoopStep
 from ....analysis.blocks.tir import integer, is_guard, loads, static, values
 from ....analysis.lifting.tir.node import NodeDict, as_dtype, items
 from ....analysis.terms.row_major import volume
-from .kernel import KernelOutput, Part, Plain
+from .kernel import KernelOutput, Part, UnchangedStep
 from .step_kernel import loaded, same_indices, step_kernel
 from .strided_access import analyzer_of
 from .symbolic_sizes import SymbolicSizes
@@ -66,7 +66,9 @@ def _joins(reduction: LoopStep, epilogue: LoopStep, definitions: NodeDict[BlockD
     """Return whether a step reads each element of a reduction once, at a single index."""
     if epilogue.reduced or not epilogue.updates or not _direct(reduction):
         return False
-    if any(isinstance(step_kernel(step, definitions), Plain) for step in (reduction, epilogue)):
+    if any(
+        isinstance(step_kernel(step, definitions), UnchangedStep) for step in (reduction, epilogue)
+    ):
         return False
     if volume(reduction.stage.writes[0].shape) is not volume(epilogue.stage.writes[0].shape):
         return False
@@ -120,7 +122,7 @@ def fused_kernel(
 ) -> Part:
     """Fuse a reduction and the step that reads it, over the axes of the latter."""
     kernel = step_kernel(reduction, definitions)
-    if isinstance(kernel, Plain):  # excluded by _joins
+    if isinstance(kernel, UnchangedStep):  # excluded by _joins
         raise AssertionError(kernel.reason)
     (place,) = places_read(reduction, epilogue, definitions)
     assert place is not None

@@ -23,7 +23,7 @@ from ....analysis.blocks.strides import StridedAccess, strided_access
 from ....analysis.blocks.tir import Values, loads
 from ....analysis.lifting.tir.node import NodeDict, items, substitute
 from .strided_access import analyzer_of
-from .symbolic_sizes import UNBOUNDED, Bounds, SymbolicSizes
+from .symbolic_sizes import UNBOUNDED, SizeBounds, SymbolicSizes
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Kernel:
     copy: bool = False
     sizes: SymbolicSizes = UNBOUNDED
 
-    def bounds(self, axis: Axis) -> Bounds:
+    def bounds(self, axis: Axis) -> SizeBounds:
         """Return the bounds of an axis's extent."""
         return self.sizes.of(axis.extent)
 
@@ -134,11 +134,11 @@ def _note(seen: NodeDict[None], var: Any) -> None:
 
 
 @dataclass(frozen=True)
-class Plain:
+class UnchangedStep:
     """A step that keeps its original loops, and why."""
 
     step: LoopStep
     reason: str
 
 
-Part = Kernel | Plain
+Part = Kernel | UnchangedStep

@@ -17,7 +17,7 @@ from ....analysis.blocks.tir import loads
 from ....analysis.lifting.tir.node import NodeDict, items
 from ....layout.access.copies import copies
 from ...dims.symbolic_dims import variables
-from .kernel import Accumulator, Kernel, KernelOutput, Part, Plain
+from .kernel import Accumulator, Kernel, KernelOutput, Part, UnchangedStep
 
 
 def _coupled(updates: Sequence[Update]) -> bool:
@@ -33,7 +33,7 @@ def step_kernel(step: LoopStep, definitions: NodeDict[BlockDefinition]) -> Part:
     """Return the kernel of a step; its accumulators are those of its own loops."""
     reason = why_plain(step)
     if reason:
-        return Plain(step, reason)
+        return UnchangedStep(step, reason)
     if not step.reduced:
         return _spatial(step, definitions)
     accumulators, before = _accumulators(step, definitions)

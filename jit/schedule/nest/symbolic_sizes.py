@@ -23,7 +23,7 @@ HUGE = 2**24
 
 
 @dataclass(frozen=True)
-class Bounds:
+class SizeBounds:
     """A size in ``low … high`` (None: unbounded) that ``multiple`` divides."""
 
     low: int = 0
@@ -43,7 +43,7 @@ class Bounds:
         return chosen
 
 
-UNKNOWN = Bounds()
+UNKNOWN = SizeBounds()
 
 
 class SymbolicSizes:
@@ -60,11 +60,11 @@ class SymbolicSizes:
             self.analyzer.bind(count, _range(low, max(low, high), symbol))
             self.analyzer.bind(symbol, count * integer(span.multiple, symbol))
 
-    def of(self, extent: Any) -> Bounds:
+    def of(self, extent: Any) -> SizeBounds:
         """Return the bounds of an extent; unknown if it contains other variables."""
         value = static(extent)
         if value is not None:
-            return Bounds(value, value, max(value, 1))
+            return SizeBounds(value, value, max(value, 1))
         if any(v not in self.spans for v, _ in mentions(extent).items()):
             return UNKNOWN
         simple = self.analyzer.simplify(extent)
@@ -72,7 +72,9 @@ class SymbolicSizes:
         divided = self.analyzer.modular_set(simple)
         high = int(bound.max_value)
         multiple = int(divided.coeff) if int(divided.base) == 0 else 1
-        return Bounds(max(int(bound.min_value), 0), None if high > HUGE else high, max(multiple, 1))
+        return SizeBounds(
+            max(int(bound.min_value), 0), None if high > HUGE else high, max(multiple, 1)
+        )
 
     def ranges(self) -> Iterator[tuple[Any, Any]]:
         """Yield the symbols with their ranges, for an analyzer."""

@@ -17,7 +17,7 @@ from ....analysis import Refusal
 from ..loops.machine import VectorUnits
 from ..nest.kernel import Kernel
 
-Run = Callable[[Kernel, VectorUnits], "Any | Refusal"]
+AxisRun = Callable[[Kernel, VectorUnits], "Any | Refusal"]
 
 
 @dataclass(frozen=True)
@@ -26,16 +26,16 @@ class Rule:
 
     name: str
     precedence: int
-    run: Run
+    run: AxisRun
 
 
 _REGISTERED: dict[str, Rule] = {}
 
 
-def rule(name: str, *, precedence: int) -> Callable[[Run], Run]:
+def rule(name: str, *, precedence: int) -> Callable[[AxisRun], AxisRun]:
     """Register a rule; raises ``ValueError`` if its name or precedence is in use."""
 
-    def register(run: Run) -> Run:
+    def register(run: AxisRun) -> AxisRun:
         for registered in _REGISTERED.values():
             if registered.name == name or registered.precedence == precedence:
                 raise ValueError(f"rule {name!r} at precedence {precedence}: taken by "

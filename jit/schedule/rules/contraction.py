@@ -18,7 +18,7 @@ from ..loops.machine import VectorUnits, bits
 from ..loops.pack import Packed, choose_strip
 from ..loops.tile import Tile, best, columns, divisors
 from ..nest.kernel import Kernel
-from ..nest.symbolic_sizes import Bounds
+from ..nest.symbolic_sizes import SizeBounds
 from . import rule
 
 #: Rows and vectors of a tile if the number of rows is unknown.
@@ -83,7 +83,7 @@ def _tile(kernel: Kernel, machine: VectorUnits, row_axis: Axis | None, vector_ax
 
 
 def _ranged(
-    rows: Bounds, vectors: int, depth: int, lanes: int, share: VectorUnits, most: int
+    rows: SizeBounds, vectors: int, depth: int, lanes: int, share: VectorUnits, most: int
 ) -> Tile | None:
     """Return a tile whose rows divide every possible extent, or that covers the largest one.
 

@@ -16,7 +16,7 @@ from ..byoc.calibration.calibration import Calibration
 from ..byoc.calibration.calibrations import (
     CALIBRATED,
     GPU_BACKENDS,
-    InForce,
+    ActiveCalibration,
     gpu_in_force,
     in_force,
     known,
@@ -91,7 +91,7 @@ class BackendChoice:
 
     backends: Sequence[str | Backend]
     priority: Mapping[str, int] | None
-    costs: InForce | None
+    costs: ActiveCalibration | None
     whole: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property

@@ -16,7 +16,7 @@ from tvm import relax
 
 from ..analysis.support.wording import did_you_mean
 from ..byoc.building.build_library import on_gpu
-from ..byoc.calibration.calibrations import InForce
+from ..byoc.calibration.calibrations import ActiveCalibration
 from ..byoc.codegen.loading.cuda_device import needed_gpu
 from ..byoc.compile import CompiledModule
 from ..byoc.dispatching.dispatch import Dispatched
@@ -49,7 +49,7 @@ class Compiled:
     target: Any
     result: CompiledModule | CompiledShapes
     signatures: Mapping[str, Signature]
-    costs: InForce | None = None
+    costs: ActiveCalibration | None = None
     kept: str = ""
     _alone: threading.Lock = field(default_factory=threading.Lock, init=False, compare=False)
 

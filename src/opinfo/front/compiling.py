@@ -18,7 +18,7 @@ from ..byoc.calibration.calibration import Calibration
 from ..byoc.codegen.host_target import native_target
 from ..byoc.compile import SharedWork, compile_module
 from ..byoc.dispatching.choice.plan_file import DispatchPlan
-from ..byoc.dispatching.dispatch_request import Options
+from ..byoc.dispatching.dispatch_request import DispatchOptions
 from ..byoc.measure import Measure
 from ..frontend.source_file import SourceFile, source_of
 from ..jit.arguments.checked_bounds import checked_bounds
@@ -27,7 +27,7 @@ from ..jit.arguments.signature import Signature
 from ..jit.config.strategy import Config, Dim, Strategy
 from ..layout.rewrite.func_proofs import CheckedBounds, FuncProofs
 from ..layout.search.constraints import Desired
-from ..verify.trial_sizes import Subject, sized_calls
+from ..verify.trial_sizes import ComparedModule, sized_calls
 from .backend_choice import BackendChoice, choose_backends
 from .compiled_model import Compiled
 from .fastest import fastest
@@ -145,7 +145,7 @@ class _Request:
         ours = self.shaped(config, choose(self.backends or (), self.priority))
         cached = any(signature.caches for signature in self.signatures.values())
         free = self.measure is None and self.plan is None and self._is_free()
-        subject = Subject(self.mod, resolved(config, self.mod).dims)
+        subject = ComparedModule(self.mod, resolved(config, self.mod).dims)
         if not (race and free and cached and sized_calls(subject)):
             return ours
         choice = choose(None, None, few_bits=True)
@@ -166,7 +166,7 @@ class _Request:
 
         backends = choice.backends
         measure = self.measure and self.measure.anew()
-        options = Options(choice.priority, self.force, measure,
+        options = DispatchOptions(choice.priority, self.force, measure,
                           "best" if backends else "given", self.wants,
                           choice.calibration, FuncProofs(self._checked()))  # fmt: skip
         shaped = compile_shapes(self.mod, config, self.target, backends=backends, options=options,
@@ -187,7 +187,7 @@ class _Request:
         build = partial(self.build, shared)
         if self.plan is not None:
             return build(choice, self.measure, True, False)
-        called = bool(sized_calls(Subject(self.mod)))
+        called = bool(sized_calls(ComparedModule(self.mod)))
         raceable = (
             race and called and self._is_free() and not few_bits
         )  # runtimes would store them in full

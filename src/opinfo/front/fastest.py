@@ -25,7 +25,7 @@ from ..verify.free_memory import fit
 from ..verify.timing_process import CPU, GPU
 from ..verify.trial_inputs import trial_calls, undrawable
 from ..verify.trial_runs import TrialProcess, TrialRun, trial_runs
-from ..verify.trial_sizes import Subject, sized_calls
+from ..verify.trial_sizes import ComparedModule, sized_calls
 from ..verify.verification import difference, tolerance_of
 from .compiled_model import Compiled
 
@@ -171,7 +171,7 @@ def _best(names: Sequence[str], runs: Mapping[str, TrialRun]) -> str:
 
 def _calls(model: Any) -> str:
     """Format the calls whose times are listed, and the dimensions that have these sizes."""
-    subject = model if isinstance(model, Subject) else Subject(model)
+    subject = model if isinstance(model, ComparedModule) else ComparedModule(model)
     calls, places = sized_calls(subject), first_places(subject.mod)
     names = dict.fromkeys(name for call in calls for name in call.sizes if name in places)
     where = ", ".join(f"{name} is {places[name]}" for name in names)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..byoc.backend.catalog import find
-from ..byoc.calibration.calibrations import InForce
+from ..byoc.calibration.calibrations import ActiveCalibration
 from ..byoc.compile import SharedWork
 from ..byoc.compile_file import compile_file
 from ..byoc.dispatching.choice.plan_file import DispatchPlan, PlanRefused
@@ -29,7 +29,7 @@ class FileBuilds:
 
     def __init__(
         self, source: SourceFile, mod: Any, target: Any, signatures: Mapping[str, Signature],
-        costs: InForce | None, shared: SharedWork,
+        costs: ActiveCalibration | None, shared: SharedWork,
     ) -> None:  # fmt: skip
         self.source, self.mod, self.target = source, mod, target
         self.signatures, self.costs, self.shared = signatures, costs, shared

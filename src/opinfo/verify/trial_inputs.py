@@ -13,8 +13,8 @@ from ..analysis.lifting.tir.node import NodeDict, items
 from ..analysis.support.tvm_compat import GenericConst, array_of
 from ..jit.arguments.extent import value
 from ..jit.arguments.signature import Param, Signature
-from .trial_sizes import SizedCall, Subject, sized_calls
-from .trial_values import Lengths, TrialCall, as_tensors
+from .trial_sizes import ComparedModule, SizedCall, sized_calls
+from .trial_values import ShapeArgument, TrialCall, as_tensors
 
 Array = np.ndarray[Any, Any]
 #: Value of symbolic extents.
@@ -42,12 +42,12 @@ def trial_calls(model: Any) -> list[TrialCall]:
     """Return the seeded calls by which builds of a module are compared, with tensors.
 
     Args:
-        model: A module, or a `Subject`.
+        model: A module, or a `ComparedModule`.
 
     Raises:
         ValueError: A parameter cannot be drawn.
     """
-    subject = model if isinstance(model, Subject) else Subject(model)
+    subject = model if isinstance(model, ComparedModule) else ComparedModule(model)
     return [TrialCall(c.function, as_tensors(_arguments(subject.mod, c)))
             for c in sized_calls(subject)]  # fmt: skip
 
@@ -73,7 +73,7 @@ def _arguments(mod: Any, call: SizedCall) -> tuple[Any, ...]:
         if len(known) < len(shape) or min(known, default=0) < 0:
             raise ValueError(f"{param}: its shape does not follow from {call}")
         if param.kind == "shape":
-            return Lengths(tuple(known))
+            return ShapeArgument(tuple(known))
         if param.kind == "number":
             return 1.0 if "float" in str(param.dtype) else 1
         return _drawn(rng, known, str(param.dtype), number)

@@ -30,7 +30,7 @@ ROOM = 256
 
 
 @dataclass(frozen=True)
-class Subject:
+class ComparedModule:
     """A module to compare builds of.
 
     Attributes:
@@ -64,7 +64,7 @@ class _Cached:
     first: frozenset[Extent]
 
 
-def sized_calls(subject: Subject) -> tuple[SizedCall, ...]:
+def sized_calls(subject: ComparedModule) -> tuple[SizedCall, ...]:
     """Return the calls to compare, of all functions that are exported.
 
     A call is left out if a condition of its function excludes it, or if the shape of a parameter

@@ -17,7 +17,7 @@ import tvm_ffi
 class TrialCall:
     """A function of a library, and its arguments.
 
-    Arguments are tensors, tuples of arguments, `Lengths`, and numbers.
+    Arguments are tensors, tuples of arguments, `ShapeArgument`, and numbers.
     """
 
     function: str
@@ -25,7 +25,7 @@ class TrialCall:
 
 
 @dataclass(frozen=True)
-class Lengths:
+class ShapeArgument:
     """The value of a parameter that is a shape."""
 
     extents: tuple[int, ...]
@@ -54,7 +54,7 @@ def layout_of(calls: Sequence[TrialCall]) -> list[Any]:
     def described(value: Any) -> Any:
         if isinstance(value, tuple):
             return {"tuple": [described(part) for part in value]}
-        if isinstance(value, Lengths):
+        if isinstance(value, ShapeArgument):
             return {"shape": list(value.extents)}
         return {"tensor": next(places)} if isinstance(value, tvm.runtime.Tensor) else value
 

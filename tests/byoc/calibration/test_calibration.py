@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from opinfo.byoc.backend.region import Call, Tensor
-from opinfo.byoc.calibration.calibrations import InForce, shipped
+from opinfo.byoc.calibration.calibrations import ActiveCalibration, shipped
 from opinfo.byoc.calibration.cost_model import CostModel
 from opinfo.byoc.calibration.workload import workload
 
@@ -142,7 +142,7 @@ def test_views_cost_nothing_and_conversions_their_bytes() -> None:
 
 def test_times_of_a_whole_model_correct_expected_costs() -> None:
     (calibration,) = [c for c in shipped() if c.machine.vectors == "avx512"]
-    corrected = InForce(calibration, None).corrected({"blas": 2.0})
+    corrected = ActiveCalibration(calibration, None).corrected({"blas": 2.0})
     for before, after in zip(calibration.samples, corrected.calibration.samples, strict=True):
         factor = 2.0 if before.backend == "blas" else 1.0
         assert after.microseconds == factor * before.microseconds

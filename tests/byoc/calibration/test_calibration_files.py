@@ -100,7 +100,7 @@ def test_a_stored_calibration_is_of_this_machine_and_user(
     own = Calibration(machine, table(tvm=streams(1e3)).samples)
     path = calibrations.store(own)
     assert path.parent.stat().st_mode & 0o077 == 0
-    assert calibrations.in_force() == calibrations.InForce(own, True)
+    assert calibrations.in_force() == calibrations.ActiveCalibration(own, True)
     table(tvm=streams(1e3)).save(path)  # of another machine
     os.utime(path, ns=(1, 1))
     with pytest.warns(UserWarning, match="machine: expected"):

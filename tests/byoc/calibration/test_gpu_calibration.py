@@ -19,7 +19,13 @@ from opinfo.byoc.backend.region import Tensor
 from opinfo.byoc.backends.nvidia.libraries.estimated_cost import RATES, conversion, cost
 from opinfo.byoc.calibration import calibrations
 from opinfo.byoc.calibration.calibration import Calibration, CalibrationRefused
-from opinfo.byoc.calibration.calibrations import InForce, gpu_in_force, named, store, this_gpu
+from opinfo.byoc.calibration.calibrations import (
+    ActiveCalibration,
+    gpu_in_force,
+    named,
+    store,
+    this_gpu,
+)
 from opinfo.byoc.calibration.device_rates import DeviceRates, rates_of
 from opinfo.byoc.calibration.measuring import calibrate as measuring
 from opinfo.byoc.calibration.measuring.gpu_grid import DTYPES, gpu_points
@@ -138,7 +144,7 @@ def test_the_calibration_of_this_gpu_is_kept_and_used(monkeypatch: pytest.Monkey
 def test_a_calibration_is_shared_as_a_file(tmp_path: Path) -> None:
     GPU.save(tmp_path / "gpu.json")
     shared = Calibration.load(tmp_path / "gpu.json")
-    assert gpu_in_force(shared) == InForce(GPU, None)
+    assert gpu_in_force(shared) == ActiveCalibration(GPU, None)
     other = gpu_in_force(on(GPU, "another GPU"))
     assert str(other).endswith("run `opinfo calibrate --target cuda`")
     with pytest.raises(CalibrationRefused, match="of a CPU"):

@@ -12,13 +12,13 @@ from typing import Any
 from opinfo.byoc.backend.backend import Backend, Code
 from opinfo.byoc.backend.match import Match
 from opinfo.byoc.backend.region import Region
-from opinfo.byoc.dispatching.choice.with_layouts import BYTES, Regions
+from opinfo.byoc.dispatching.choice.with_layouts import BYTES, RegionVariables
 from opinfo.byoc.matching.lowered import Lowered, read
 from opinfo.byoc.matching.match_rules import MatchRules
 from opinfo.byoc.patterns.pattern import Node, Pattern, many, maybe, one
 from opinfo.layout.graph.relax_graph import Op
 from opinfo.layout.planner import Planner
-from opinfo.layout.search.function_plan import Space, bytes_moved
+from opinfo.layout.search.function_plan import SearchSpace, bytes_moved
 from opinfo.layout.search.op_specs import OpSpecs
 
 from ...layout.brute import Prices, cost_of
@@ -87,17 +87,19 @@ def objectives(case: Case) -> tuple[float, float] | None:
     return plan.solution.objective, _least(lowered, regions, space, asked.classes)
 
 
-class _Last(Regions):
+class _Last(RegionVariables):
     """Keeps the last space."""
 
-    space: Space
+    space: SearchSpace
 
-    def __call__(self, space: Space, made: Any, unit: float) -> None:
+    def __call__(self, space: SearchSpace, made: Any, unit: float) -> None:
         self.space = space
         super().__call__(space, made, unit)
 
 
-def _least(lowered: Lowered, regions: Regions, space: Space, priority: Mapping[str, int]) -> float:
+def _least(
+    lowered: Lowered, regions: RegionVariables, space: SearchSpace, priority: Mapping[str, int]
+) -> float:
     prices = Prices(space.candidates, bytes_moved)
     variants = regions.variants
     assert variants is not None

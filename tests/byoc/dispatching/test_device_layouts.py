@@ -12,7 +12,7 @@ from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.dispatching import device_layouts
 from opinfo.byoc.dispatching.device_layouts import device_time, prepare_in_faster_layouts
 from opinfo.byoc.dispatching.dispatch import Dispatcher, prepare_dispatch
-from opinfo.byoc.dispatching.dispatch_request import Options
+from opinfo.byoc.dispatching.dispatch_request import DispatchOptions
 from opinfo.byoc.measure import Measure
 from opinfo.byoc.measure.costs import Costing
 from opinfo.byoc.prepare.prepare import prepare
@@ -37,7 +37,7 @@ def test_fused_operators_are_one_kernel_that_moves_its_input_and_output() -> Non
         calls.append(moved)
         return 3.0
 
-    dispatcher = prepare_dispatch(ELEMENTWISE, [], Options())
+    dispatcher = prepare_dispatch(ELEMENTWISE, [], DispatchOptions())
     total = device_time(dispatcher, kernel)
     assert calls and all(moved == 2 * 8 * 16 * 4 for moved in calls)
     assert total == 3.0 * len(calls)
@@ -46,7 +46,7 @@ def test_fused_operators_are_one_kernel_that_moves_its_input_and_output() -> Non
 def test_a_module_without_operators_takes_no_time() -> None:
     mod = net(lambda e, r, x: e(op.reshape(x, (2, 4))), (8,))
     views = relax.transform.RewriteDataflowReshape()(mod)
-    assert device_time(prepare_dispatch(views, [], Options()), lambda moved: 3.0) == 0.0
+    assert device_time(prepare_dispatch(views, [], DispatchOptions()), lambda moved: 3.0) == 0.0
 
 
 @pytest.mark.parametrize("planned_is_slower", [False, True])
@@ -59,7 +59,7 @@ def test_the_faster_of_both_modules_is_built(
 
     monkeypatch.setattr(device_layouts, "device_time", time)
     backend = replace(find("onednn"), conversion=lambda moved: moved / 1e6)
-    chosen = prepare_in_faster_layouts(CONVOLUTION, [backend], Options(layouts="best"))
+    chosen = prepare_in_faster_layouts(CONVOLUTION, [backend], DispatchOptions(layouts="best"))
     assert (chosen.run().report is None) is planned_is_slower
 
 
@@ -74,7 +74,7 @@ def test_costs_are_measured_in_the_layouts_that_were_chosen(
 
     monkeypatch.setattr(device_layouts, "device_time", time)
     backend = replace(find("onednn"), conversion=lambda moved: moved / 1e6)
-    how = Options({"onednn": 3, "tvm": 3}, measure=Measure(), layouts="best")
+    how = DispatchOptions({"onednn": 3, "tvm": 3}, measure=Measure(), layouts="best")
     request = prepare_in_faster_layouts(CONVOLUTION, [backend], how).exclusions.request
     assert (request.layouts is None) is planned_is_slower
     assert isinstance(request.costing, Costing) and request.costing.ops == request.lowered.ops
@@ -83,5 +83,7 @@ def test_costs_are_measured_in_the_layouts_that_were_chosen(
 
 def test_without_a_device_plans_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device_layouts, "device_time", lambda *_: pytest.fail("it was asked"))
-    chosen = prepare_in_faster_layouts(CONVOLUTION, [find("onednn")], Options(layouts="best"))
+    chosen = prepare_in_faster_layouts(
+        CONVOLUTION, [find("onednn")], DispatchOptions(layouts="best")
+    )
     assert chosen.run().report is not None

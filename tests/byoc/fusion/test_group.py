@@ -182,7 +182,7 @@ polys = st.recursive(
 )
 
 
-def value(p: unary.Poly, x: float) -> float:
+def value(p: unary.FloatPolynomial, x: float) -> float:
     return sum(k * x ** len(atoms) for atoms, k in p.terms)
 
 

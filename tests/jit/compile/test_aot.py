@@ -20,7 +20,7 @@ from opinfo.analysis.support.deep_copy import copied
 from opinfo.jit.aot.decision_tree import decision
 from opinfo.jit.aot.merge import Bucket, Exact, Ranged, Span, Variant, merge
 from opinfo.jit.dims.symbolic_dims import bind
-from opinfo.jit.padding import Grown, Padded, pad_safe
+from opinfo.jit.padding import GrownParameter, PaddingProof, pad_safe
 from opinfo.jit.schedule import schedule
 
 from ..legalised import kernel, lowered, module
@@ -112,7 +112,7 @@ def _random_spans(rng: np.random.Generator) -> dict[str, Span]:
 
 def test_buckets_pad_with_what_the_proof_demands() -> None:
     func = kernel(lambda x, w: op.matmul(x, w), [("n", "k"), ("k", 4)])
-    padded = [p for p in (pad_safe(func, "n"), pad_safe(func, "k")) if isinstance(p, Padded)]
+    padded = [p for p in (pad_safe(func, "n"), pad_safe(func, "k")) if isinstance(p, PaddingProof)]
     assert len(padded) == 2
     variants = [Bucket(bind(func, {"n": 8, "k": 16}), {"n": 8, "k": 16}, padded, {"n": 2, "k": 9})]
     merged = compiled(merge(func, variants))
@@ -128,7 +128,7 @@ def test_buckets_pad_with_what_the_proof_demands() -> None:
 def test_only_the_variant_that_runs_allocates() -> None:
     """Storage planning moves allocations out of branches: these are calls, which it leaves."""
     func = kernel(lambda x: nn.softmax(x, 1), [("n", 128)])
-    (padded,) = [p for p in [pad_safe(func, "n")] if isinstance(p, Padded)]
+    (padded,) = [p for p in [pad_safe(func, "n")] if isinstance(p, PaddingProof)]
     variants: list[Variant] = [
         Exact(bind(func, {"n": 1}), {"n": 1}),
         Bucket(bind(func, {"n": 8}), {"n": 8}, [padded], {"n": 4}),
@@ -168,7 +168,7 @@ def test_scheduled_kernels_are_merged(build: Any, shape: tuple[int, int]) -> Non
         done = schedule(f, target)
         return copied(f) if isinstance(done, Refusal) else done.func
 
-    padded = [p for p in [pad_safe(func, "n")] if isinstance(p, Padded)]
+    padded = [p for p in [pad_safe(func, "n")] if isinstance(p, PaddingProof)]
     variants: list[Variant] = [
         Exact(made(bind(func, {"n": 4})), {"n": 4}),
         Bucket(made(bind(func, {"n": 16})), {"n": 16}, padded, {"n": 9}),
@@ -217,10 +217,10 @@ GOOD = {"n": 4, "m": 2}
          r"parameter 1 .* float16\[4, 2\], expected float32\[4, 2\]"),
         (lambda: Ranged(kernel(lambda x: nn.relu(x), [("n", "n")]), {"n": Span(1, 4)}),
          r"parameter 0 .*, expected float32\[n, m\]"),
-        (lambda: Bucket(marked(1, n=4, m=2), GOOD, [Padded("q", (), ())]), "pads"),
+        (lambda: Bucket(marked(1, n=4, m=2), GOOD, [PaddingProof("q", (), ())]), "pads"),
         (lambda: Bucket(marked(1, n=4, m=2), GOOD,
-                        [Padded("n", (Grown(0, (0,), 0.0),), ()),
-                         Padded("m", (Grown(0, (1,), 1.0),), ())]),
+                        [PaddingProof("n", (GrownParameter(0, (0,), 0.0),), ()),
+                         PaddingProof("m", (GrownParameter(0, (1,), 1.0),), ())]),
          "must be both 0.0 and 1.0"),
     ],
 )  # fmt: skip
@@ -274,7 +274,7 @@ def test_a_library_runs_where_there_is_only_the_runtime(tmp_path: Path) -> None:
     for gvar, func in mod.functions_items():
         if isinstance(func, tirx.PrimFunc):
             padded = pad_safe(func, "n")
-            assert isinstance(padded, Padded)
+            assert isinstance(padded, PaddingProof)
             variants: list[Variant] = [
                 Exact(bind(func, {"n": 4}), {"n": 4}),
                 Bucket(bind(func, {"n": 8}), {"n": 8}, [padded], {"n": 6}),

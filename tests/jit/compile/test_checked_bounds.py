@@ -11,7 +11,7 @@ from tvm import relax
 from tvm.script import relax as R
 
 from opinfo.byoc.compile import SharedWork
-from opinfo.byoc.dispatching.dispatch_request import Options, plan_layouts, read_request
+from opinfo.byoc.dispatching.dispatch_request import DispatchOptions, plan_layouts, read_request
 from opinfo.byoc.matching.lowered import Lowered
 from opinfo.byoc.patterns.value_bounds import bounds
 from opinfo.jit.arguments.checked_bounds import checked_bounds
@@ -114,12 +114,12 @@ def test_a_function_that_the_module_calls_has_no_bounds() -> None:
 def test_the_plan_of_layouts_and_the_dispatch_have_the_same_bounds() -> None:
     mod = taken(7, build=lambda e, t, i: e(op.take(t, i, 0)))
     shared = SharedWork(mod, found(mod))
-    options = Options(layouts="best", proofs=shared.proofs)
+    options = DispatchOptions(layouts="best", proofs=shared.proofs)
     request = read_request(shared.prepare(), [], options)
     planned = plan_layouts(request, options)
     assert [_of_ids(r) for r in (request.original, request.lowered, planned.lowered)] == 3 * [
         (0.0, 6.0)]  # fmt: skip
-    assert _of_ids(read_request(shared.prepare(), [], Options()).lowered) is None
+    assert _of_ids(read_request(shared.prepare(), [], DispatchOptions()).lowered) is None
 
 
 def _of_ids(lowered: Lowered) -> Any:
@@ -135,6 +135,6 @@ def test_elements_that_are_taken_have_the_bounds_of_the_data() -> None:
 
     mod = taken(14, build=build)
     shared = SharedWork(mod, found(mod))
-    lowered = read_request(shared.prepare(), [], Options(proofs=shared.proofs)).lowered
+    lowered = read_request(shared.prepare(), [], DispatchOptions(proofs=shared.proofs)).lowered
     names = {lowered.name_of(o): bounds(o.outputs[0], lowered.infos) for o in lowered.ops[:2]}
     assert names == {"relax.take": (-5.0, 8.0), "relax.add": (0.0, 13.0)}

@@ -14,7 +14,7 @@ from opinfo.jit.aot.merge import merge
 from opinfo.jit.aot.padding_cost import COPIES, buffers, lowest, runs, size
 from opinfo.jit.dims.span import Span
 from opinfo.jit.dims.symbolic_dims import bind
-from opinfo.jit.padding import Padded, pad_safe
+from opinfo.jit.padding import PaddingProof, pad_safe
 from tests.jit import modules
 
 from ..legalised import kernel
@@ -22,7 +22,7 @@ from .test_ranges import check, merged
 
 
 def at(func: Any, **values: int) -> dict[str, int] | Refusal:
-    padded = [p for p in (pad_safe(func, name) for name in values) if isinstance(p, Padded)]
+    padded = [p for p in (pad_safe(func, name) for name in values) if isinstance(p, PaddingProof)]
     assert len(padded) == len(values)
     return lowest(func, bind(func, values), values, padded)
 

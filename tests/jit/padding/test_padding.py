@@ -17,7 +17,7 @@ from benchmarks.shapes.padding import page, rows
 from opinfo.analysis import Refusal
 from opinfo.jit.aot.merge import Bucket, merge
 from opinfo.jit.dims.symbolic_dims import bind
-from opinfo.jit.padding import Padded, pad_safe
+from opinfo.jit.padding import PaddingProof, pad_safe
 from opinfo.jit.padding.padding_claim import FINITE
 
 from ..legalised import Shape, kernel
@@ -74,7 +74,7 @@ UNSAFE: dict[str, tuple[Callable[..., Any], list[Shape], str]] = {
 def test_safe(name: str) -> None:
     build, shapes, contents = SAFE[name]
     found = pad_safe(kernel(build, shapes), "n")
-    assert isinstance(found, Padded), found
+    assert isinstance(found, PaddingProof), found
     assert {g.param: g.content for g in found.inputs} == contents
 
 
@@ -88,7 +88,7 @@ def test_refused(name: str) -> None:
 
 def test_the_axes_that_grow_are_told() -> None:
     found = pad_safe(kernel(lambda x: op.permute_dims(x, [1, 0]), [("n", "2*n")]), "n")
-    assert isinstance(found, Padded)
+    assert isinstance(found, PaddingProof)
     assert [g.axes for g in (*found.inputs, *found.outputs)] == [(0, 1), (0, 1)]
     assert not found.assumes
 
@@ -96,14 +96,17 @@ def test_the_axes_that_grow_are_told() -> None:
 def test_what_is_assumed_of_the_valid_elements_is_told() -> None:
     names = ("softmax", "max", "min", "sum", "relu")
     found = [pad_safe(kernel(SAFE[k][0], SAFE[k][1]), "n") for k in names]
-    assert [isinstance(p, Padded) and p.assumes for p in found] == [(FINITE,)] * 3 + [(), ()]
+    assert [isinstance(p, PaddingProof) and p.assumes for p in found] == [(FINITE,)] * 3 + [(), ()]
 
 
 def test_another_dimension_stays_as_it_is() -> None:
     func = kernel(lambda x, w: op.matmul(x, w), [("n", "k"), ("k", 8)])
     n, k = pad_safe(func, "n"), pad_safe(func, "k")
-    assert isinstance(n, Padded) and [g.param for g in n.inputs] == [0]
-    assert isinstance(k, Padded) and {g.param: g.content for g in k.inputs} == {0: 0.0, 1: 0.0}
+    assert isinstance(n, PaddingProof) and [g.param for g in n.inputs] == [0]
+    assert isinstance(k, PaddingProof) and {g.param: g.content for g in k.inputs} == {
+        0: 0.0,
+        1: 0.0,
+    }
 
 
 def test_a_name_that_is_no_dimension() -> None:
@@ -119,7 +122,9 @@ def test_indices_in_the_padding_must_be_zero() -> None:
         lambda x, i: op.take(x, i, 0, mode="fast"), [(10, 8), ("n",)], ("float32", "int64")
     )
     found = pad_safe(func, "n")
-    assert isinstance(found, Padded) and [(g.param, g.content) for g in found.inputs] == [(1, 0)]
+    assert isinstance(found, PaddingProof) and [(g.param, g.content) for g in found.inputs] == [
+        (1, 0)
+    ]
 
 
 def test_clamped_indices_may_be_anything() -> None:
@@ -127,7 +132,7 @@ def test_clamped_indices_may_be_anything() -> None:
         lambda x, i: op.take(x, i, 0, mode="clip"), [(10, 8), ("n",)], ("float32", "int64")
     )
     found = pad_safe(func, "n")
-    assert isinstance(found, Padded) and [g.content for g in found.inputs] == [None]
+    assert isinstance(found, PaddingProof) and [g.content for g in found.inputs] == [None]
 
 
 @T.prim_func(private=True, s_tir=True)
@@ -244,7 +249,7 @@ def repeated(least: int) -> Any:
 def test_the_same_once_more_changes_nothing_where_it_was_there_once() -> None:
     """At n = 1 a loop over n - 1 does not run. max(NaN, x) is x."""
     found = pad_safe(repeated(0), "n")
-    assert isinstance(found, Padded) and found.assumes == (FINITE,), found
+    assert isinstance(found, PaddingProof) and found.assumes == (FINITE,), found
     assert isinstance(pad_safe(repeated(1), "n"), Refusal)
 
 
@@ -267,7 +272,7 @@ def is_there(q: T.handle) -> None:
 def test_a_condition_is_the_same_at_all_sizes() -> None:
     found = pad_safe(is_last, "n")
     assert isinstance(found, Refusal) and "condition" in found.reason, found
-    assert isinstance(pad_safe(is_there, "n"), Padded)
+    assert isinstance(pad_safe(is_there, "n"), PaddingProof)
 
 
 @pytest.mark.parametrize("func", [bound, sometimes, overflow])
@@ -278,7 +283,7 @@ def test_what_the_padding_could_break_elsewhere_is_refused(func: Any) -> None:
 @pytest.mark.parametrize("func", [triangle, weighted])
 def test_a_proof_holds_in_the_oracle_or_is_none(func: Any) -> None:
     found = pad_safe(func, "n")
-    if isinstance(found, Padded):
+    if isinstance(found, PaddingProof):
         contents = {g.param: g.content for g in found.inputs}
         assert oracle.safe(oracle.compiled(func), "n", contents), found
 
@@ -344,7 +349,7 @@ def counted(a: T.handle, n: T.int64, b: T.handle) -> None:
 def test_a_dimension_that_is_a_number_is_at_least_one() -> None:
     """The spans of a bucket see to it; below them the function itself serves."""
     found = pad_safe(counted, "n")
-    assert isinstance(found, Padded)
+    assert isinstance(found, PaddingProof)
     assert [(g.param, g.axes) for g in (*found.inputs, *found.outputs)] == [(0, (0,)), (2, (0,))]
     bucket = Bucket(bind(counted, {"n": 6}), {"n": 6}, [found])
     func = merge(counted, [bucket]).with_attr("global_symbol", "f")

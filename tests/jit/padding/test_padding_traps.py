@@ -9,7 +9,7 @@ from tvm.script import from_source
 from tvm.script import tirx as T
 
 from opinfo.analysis import Refusal
-from opinfo.jit.padding import Padded, pad_safe
+from opinfo.jit.padding import PaddingProof, pad_safe
 
 
 def gathered(extent: str, index: str, loops: str, value: str) -> Any:
@@ -43,7 +43,7 @@ def test_data_that_is_used_in_bounds_at_n_is_padded_with_zeros(
     extent: str, index: str, loops: str, value: str, content: int | None
 ) -> None:
     found = pad_safe(gathered(extent, index, loops, value), "n")
-    assert isinstance(found, Padded), found
+    assert isinstance(found, PaddingProof), found
     assert {g.param: g.content for g in found.inputs}.get(1) == content
 
 

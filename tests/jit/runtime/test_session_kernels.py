@@ -123,7 +123,7 @@ def test_a_wrong_kernel_is_found_before_it_serves() -> None:
 
     args = kernel.arguments(bind(func, {"n": 3}), {"n": 3})
     kernel.compare(right, right, args, {"n": 3})
-    with pytest.raises(kernel.Differs, match="parameter 2 differs"):
+    with pytest.raises(kernel.ResultsDiffer, match="parameter 2 differs"):
         kernel.compare(negated, right, args, {"n": 3})
 
 

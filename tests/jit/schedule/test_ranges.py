@@ -11,7 +11,7 @@ from tvm import relax, tirx
 
 from opinfo.jit.dims.span import Span
 from opinfo.jit.schedule import Scheduled, schedule
-from opinfo.jit.schedule.nest.symbolic_sizes import Bounds, SymbolicSizes
+from opinfo.jit.schedule.nest.symbolic_sizes import SizeBounds, SymbolicSizes
 
 from .fused import Expr, Shape, built, fused_one, inputs, run
 
@@ -145,10 +145,15 @@ def test_what_is_known_of_expressions() -> None:
     n, m, free = (tirx.Var(k, "int64") for k in ("n", "m", "free"))
     sizes = SymbolicSizes((n, Span(8, 128, 8)), (m, Span()))
     expected = [
-        (4 * n, Bounds(32, 512, 32)), (n // 4, Bounds(2, 32, 2)), (n + 1, Bounds(9, 129)),
-        (n - 8, Bounds(0, 120, 8)), (n * m, Bounds(8, None, 8)), (n + free, Bounds()),
-        (tirx.IntImm("int64", 6), Bounds(6, 6, 6)), (tirx.Min(n, m), Bounds(1, 128)),
-    ]  # fmt: skip
+        (4 * n, SizeBounds(32, 512, 32)),
+        (n // 4, SizeBounds(2, 32, 2)),
+        (n + 1, SizeBounds(9, 129)),
+        (n - 8, SizeBounds(0, 120, 8)),
+        (n * m, SizeBounds(8, None, 8)),
+        (n + free, SizeBounds()),
+        (tirx.IntImm("int64", 6), SizeBounds(6, 6, 6)),
+        (tirx.Min(n, m), SizeBounds(1, 128)),
+    ]
     for e, known in expected:
         assert sizes.of(e) == known, e
 

@@ -237,7 +237,7 @@ class TestRace:
         def compare(*_: Any) -> None:
             tried.append(1)
             if wrong and len(tried) == 1:
-                raise build_kernel.Differs("it rounds too much")
+                raise build_kernel.ResultsDiffer("it rounds too much")
 
         monkeypatch.setattr(build_kernel, "compare", compare)
         times = iter([(1.0, 1.0)] if wrong else [(2.0, 1.0), (1.0, 1.0)])

@@ -23,7 +23,7 @@ from ...nest.kernel import Kernel, Part
 from ..machine import VectorUnits
 from ..strided import identity, producer_of
 from ..tile import columns, cycles
-from ..windows import Place, place_of
+from ..windows import WindowCoordinate, place_of
 from .filtering import FILTERINGS, TAPS, Filtering
 
 DTYPE = "float32"
@@ -41,8 +41,8 @@ class Convolution:
     image: Axis | None
     channel: Axis
     result: Axis
-    y: Place
-    x: Place
+    y: WindowCoordinate
+    x: WindowCoordinate
 
     @property
     def images(self) -> int:

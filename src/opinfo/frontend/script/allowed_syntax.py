@@ -25,7 +25,7 @@ class Refused(Exception):
         self.line: int | None = getattr(node, "lineno", None)
 
 
-class Text(enum.Enum):
+class StringContent(enum.Enum):
     """What a string literal may contain, by its position."""
 
     NONE = "no string"
@@ -88,7 +88,7 @@ class _SyntaxChecker:
                         raise Refused(part, f"{type(part).__name__} in a module")
                     self.statement(part)
             case ast.Expr(value=value):
-                self.expression(value, Text.ARGUMENT)  # a docstring
+                self.expression(value, StringContent.ARGUMENT)  # a docstring
             case ast.Assign(targets=[target], value=value):
                 self._target(target)
                 self.expression(value)
@@ -113,7 +113,7 @@ class _SyntaxChecker:
             case ast.Assert(test=test, msg=msg):
                 self.expression(test)
                 if msg is not None:
-                    self.expression(msg, Text.DATA)
+                    self.expression(msg, StringContent.DATA)
             case ast.expr():
                 self.expression(node)
             case _ if isinstance(node, PLAIN):
@@ -122,7 +122,7 @@ class _SyntaxChecker:
             case _:
                 raise Refused(node, _shown(node))
 
-    def expression(self, node: ast.expr, text: Text = Text.NONE) -> None:
+    def expression(self, node: ast.expr, text: StringContent = StringContent.NONE) -> None:
         """Check an expression; ``text`` says which strings it may be."""
         match node:
             case ast.Constant(value=str(value)):
@@ -137,14 +137,21 @@ class _SyntaxChecker:
             case ast.Call():
                 self._call(node, text)
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
-                inner = text if text in (Text.DATA, Text.SHAPE) else Text.SHAPE
+                inner = (
+                    text
+                    if text in (StringContent.DATA, StringContent.SHAPE)
+                    else StringContent.SHAPE
+                )
                 for part in parts:
                     self.expression(part, inner)
-            case ast.Dict(keys=keys, values=values) if text in (Text.DATA, Text.ARGUMENT):
+            case ast.Dict(keys=keys, values=values) if text in (
+                StringContent.DATA,
+                StringContent.ARGUMENT,
+            ):
                 for entry in (*keys, *values):
                     if entry is None:
                         raise Refused(node, "'**'")
-                    self.expression(entry, Text.DATA)
+                    self.expression(entry, StringContent.DATA)
             case ast.BinOp(left=left, op=op, right=right):
                 self._operator(node, op)
                 self.expression(left)
@@ -238,30 +245,30 @@ class _SyntaxChecker:
         else:
             raise Refused(node, f"'.{node.attr}' of an expression")
 
-    def _call(self, node: ast.Call, text: Text) -> None:
+    def _call(self, node: ast.Call, text: StringContent) -> None:
         """Check the function that is called, and its arguments."""
         root, *path = attribute_path(node.func)
         if isinstance(node.func, ast.Name) and (root not in self.bound or hasattr(builtins, root)):
             if root not in BUILTINS:
                 raise Refused(node, f"'{root}'")
-            text = Text.SHAPE  # `max` of strings would compute a string
+            text = StringContent.SHAPE  # `max` of strings would compute a string
         elif isinstance(node.func, ast.Name | ast.Attribute):
             self.expression(node.func)
         else:
             raise Refused(node, f"a call of '{_shown(node.func)}'")
-        place = text if text is Text.SHAPE else Text.ARGUMENT
+        place = text if text is StringContent.SHAPE else StringContent.ARGUMENT
         shaped = path[-1:] and path[-1] in SHAPED
         if path[-1:] == ["Callable"] and len(node.args) > 3:
             raise Refused(node.args[3], "'derive_func'")  # by position
         for k, arg in enumerate(node.args):
-            self.expression(arg, Text.SHAPE if shaped and k == 0 else place)
+            self.expression(arg, StringContent.SHAPE if shaped and k == 0 else place)
         for keyword in node.keywords:
             if keyword.arg is None:
                 raise Refused(node, "'**'")
             if keyword.arg == "derive_func":
                 raise Refused(keyword.value, "'derive_func'")
             evaluated = shaped and keyword.arg in ("shape", "values")
-            self.expression(keyword.value, Text.SHAPE if evaluated else place)
+            self.expression(keyword.value, StringContent.SHAPE if evaluated else place)
 
     def _operator(self, node: ast.AST, op: ast.operator) -> None:
         if not isinstance(op, OPERATORS):
@@ -276,10 +283,10 @@ class _SyntaxChecker:
         if not (isinstance(key, str) and _KEY.fullmatch(key)):
             self.expression(index)
 
-    def _string(self, node: ast.AST, value: str, text: Text) -> None:
-        if text in (Text.DATA, Text.ARGUMENT):
+    def _string(self, node: ast.AST, value: str, text: StringContent) -> None:
+        if text in (StringContent.DATA, StringContent.ARGUMENT):
             return
-        if text is Text.NONE or not value.isascii():
+        if text is StringContent.NONE or not value.isascii():
             raise Refused(node, f"the string {value[:40]!r} here")
         try:
             tree = dimension(value)

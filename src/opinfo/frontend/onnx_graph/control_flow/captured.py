@@ -14,7 +14,7 @@ from ..values import ListValue, NotConvertible, TensorValue
 
 
 @dataclass
-class Outside:
+class OuterValues:
     """Values from outside a function.
 
     Attributes:
@@ -28,7 +28,7 @@ class Outside:
     symbols: list[Any]
 
 
-def outside(values: Mapping[str, Any], states: Iterable[Any]) -> Outside:
+def outside(values: Mapping[str, Any], states: Iterable[Any]) -> OuterValues:
     """Return what a function reads, given the values by name and the tensors of its states."""
     scope: dict[str, Any] = {}
     exprs: dict[str, Any] = {}
@@ -44,7 +44,7 @@ def outside(values: Mapping[str, Any], states: Iterable[Any]) -> Outside:
         else:
             exprs[name] = value.expr
     symbols |= symbols_of(expr.ty for expr in [*exprs.values(), *states])
-    return Outside(scope, exprs, sorted(symbols, key=str))
+    return OuterValues(scope, exprs, sorted(symbols, key=str))
 
 
 def names(graph: Any) -> Iterable[str]:

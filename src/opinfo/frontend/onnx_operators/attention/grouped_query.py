@@ -16,7 +16,7 @@ from ...onnx_graph.values import Dim
 from .cache_rows import written_after
 from .heads import Scores, attended, hidden_size, split
 from .rotary_heads import cosines_and_sines, rotated
-from .score_masks import LOWEST, Extents, bias, kept, positions, summed
+from .score_masks import LOWEST, ScoreExtents, bias, kept, positions, summed
 
 NEUTRAL = {"sliding_window_cache": 0, "qk_output": 0, "k_quant_type": "NONE",
            "v_quant_type": "NONE", "kv_cache_bit_width": 0}  # fmt: skip
@@ -42,7 +42,7 @@ def group_query_attention(node: OnnxNode) -> list[Any]:
     if node.attr("do_rotary", 0):
         query, key = _rotated(node, (query, key), before)
     key, value = _present(node, key, value, before)
-    sizes = Extents(batch, dims_of(query)[1], queries, 0, dims_of(key)[2])
+    sizes = ScoreExtents(batch, dims_of(query)[1], queries, 0, dims_of(key)[2])
     mask = summed(node, _mask(node, sizes, before), _bias(node, sizes))
     how = Scores(float(node.attr("scale", 0.0)), float(node.attr("softcap", 0.0)), mask,
                  _sink(node))  # fmt: skip
@@ -130,7 +130,7 @@ def _total(node: OnnxNode) -> Any:
     return node.integers(6, "total_sequence_length")[0]
 
 
-def _mask(node: OnnxNode, sizes: Extents, before: Any) -> Any:
+def _mask(node: OnnxNode, sizes: ScoreExtents, before: Any) -> Any:
     """Return the mask of keys that are later, or beyond the window; all keys of a sequence else."""
     columns = positions(node, sizes.keys, [1, 1, 1, -1])
     window = int(node.attr("local_window_size", -1))
@@ -148,7 +148,7 @@ def _mask(node: OnnxNode, sizes: Extents, before: Any) -> Any:
     return kept(node, keep, LOWEST)
 
 
-def _bias(node: OnnxNode, sizes: Extents) -> Any:
+def _bias(node: OnnxNode, sizes: ScoreExtents) -> Any:
     """Return the bias of the scores; a cache may have more rows than the bias has columns."""
     if not node.has(10):
         return None

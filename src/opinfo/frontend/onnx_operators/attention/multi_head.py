@@ -12,14 +12,14 @@ from ...onnx_graph.converter_table import MICROSOFT, converts
 from ...onnx_graph.half_types import accumulated
 from ...onnx_graph.onnx_node import OnnxNode, dims_of
 from .heads import Scores, appended, attended, hidden_size, split, total
-from .score_masks import Extents, bias, causal, padding, summed
+from .score_masks import ScoreExtents, bias, causal, padding, summed
 
 #: What is added for keys that are masked, unless the node says otherwise.
 FILTER = -10000.0
 
 
 @dataclass(frozen=True)
-class Inputs:
+class MaskInputs:
     """Which inputs of an attention node are its masks; `packed` as of `score_masks.padding`."""
 
     mask: int
@@ -45,7 +45,7 @@ def multi_head_attention(node: OnnxNode) -> list[Any]:
         old = [node.cast_shape(node.tensor(k), [*outer, past, dims_of(own)[3]])
                for k, own in ((6, key), (7, value))]  # fmt: skip
         key, value = appended(node, old[0], key), appended(node, old[1], value)
-    result, scores = masked(node, (query, key, value), past, Inputs(4, 5, packed=False))
+    result, scores = masked(node, (query, key, value), past, MaskInputs(4, 5, packed=False))
     return [result, key, value, scores]
 
 
@@ -107,11 +107,11 @@ def _biased(node: OnnxNode, parts: list[Any]) -> list[Any]:
     return result
 
 
-def masked(node: OnnxNode, operands: tuple[Any, Any, Any], past: Any, which: Inputs) -> Any:
+def masked(node: OnnxNode, operands: tuple[Any, Any, Any], past: Any, which: MaskInputs) -> Any:
     """Return the result and the scores of heads, with the masks of a node."""
     query, key, value = operands
     batch, heads, queries, _ = dims_of(query)
-    sizes = Extents(batch, heads, queries, past, dims_of(key)[2])
+    sizes = ScoreExtents(batch, heads, queries, past, dims_of(key)[2])
     if node.attr("unidirectional", 0):  # runtimes differ in what a query sees of other keys
         node.require(node.arithmetic.equation(sizes.keys, total(node, past, queries)))
     number = float(node.attr("mask_filter_value", FILTER))
@@ -143,10 +143,10 @@ def attention(node: OnnxNode) -> list[Any]:
         product = node.emit(relax.op.add(product, own))
     if str(product.ty.dtype) != node.dtype(0):
         product = node.emit(relax.op.astype(product, node.dtype(0)))
-    return of_projections(node, product, Inputs(3, 5, packed=True), 4)
+    return of_projections(node, product, MaskInputs(3, 5, packed=True), 4)
 
 
-def of_projections(node: OnnxNode, product: Any, which: Inputs, past: int) -> list[Any]:
+def of_projections(node: OnnxNode, product: Any, which: MaskInputs, past: int) -> list[Any]:
     """Return the result of queries, keys and values in one tensor, and keys and values.
 
     Args:

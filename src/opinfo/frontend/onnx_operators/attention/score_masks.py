@@ -16,7 +16,7 @@ LOWEST = float(np.finfo("float32").min)
 
 
 @dataclass(frozen=True)
-class Extents:
+class ScoreExtents:
     """The sizes of the scores: queries follow `past` keys of earlier calls, `keys` is the total."""
 
     batch: Dim
@@ -40,7 +40,7 @@ def kept(node: OnnxNode, keep: Any, number: float) -> Any:
     return node.emit(relax.op.where(keep, zero, relax.const(number, "float32")))
 
 
-def causal(node: OnnxNode, sizes: Extents) -> Any:
+def causal(node: OnnxNode, sizes: ScoreExtents) -> Any:
     """Return the mask by which a query sees no later keys; None if there are none."""
     if isinstance(sizes.queries, int) and sizes.queries == 1:
         return None
@@ -49,7 +49,7 @@ def causal(node: OnnxNode, sizes: Extents) -> Any:
     return kept(node, node.emit(relax.op.less_equal(columns, rows)), LOWEST)
 
 
-def padding(node: OnnxNode, k: int, sizes: Extents, number: float, packed: bool) -> Any:
+def padding(node: OnnxNode, k: int, sizes: ScoreExtents, number: float, packed: bool) -> Any:
     """Return the mask that input `k` describes.
 
     It has a truth value for each key, [batch, keys] or [batch, queries, keys]; or the number of
@@ -77,7 +77,7 @@ def padding(node: OnnxNode, k: int, sizes: Extents, number: float, packed: bool)
     return kept(node, node.emit(relax.op.greater(mask, relax.const(0, node.dtype(k)))), number)
 
 
-def _inside(node: OnnxNode, k: int, sizes: Extents, packed: bool) -> Any:
+def _inside(node: OnnxNode, k: int, sizes: ScoreExtents, packed: bool) -> Any:
     """Return whether keys are before the ends, and behind the starts, of their sequences."""
     columns = positions(node, sizes.keys, [1, 1, 1, -1])
     bounds = node.emit(relax.op.astype(node.tensor(k), "int64"))
@@ -101,7 +101,7 @@ def _inside(node: OnnxNode, k: int, sizes: Extents, packed: bool) -> Any:
     return node.emit(relax.op.logical_and(before, relax.op.greater_equal(columns, starts)))
 
 
-def bias(node: OnnxNode, k: int, sizes: Extents) -> Any:
+def bias(node: OnnxNode, k: int, sizes: ScoreExtents) -> Any:
     """Return input `k`, which is added to the scores, as float32; None if it is absent."""
     if not node.has(k):
         return None
