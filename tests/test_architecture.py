@@ -108,5 +108,7 @@ def test_the_rule_sees_absolute_and_relative_imports() -> None:
 def test_start_up_does_not_load_what_is_slow() -> None:
     slow = ["tvm.s_tir.tensor_intrin", "onnx", "onnxslim", "rich", "transformers"]
     code = f"import sys; from opinfo import *; print([m for m in {slow!r} if m in sys.modules])"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == "[]"
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert process.stdout.strip() == "[]"

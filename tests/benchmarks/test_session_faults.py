@@ -20,7 +20,7 @@ def test_a_short_attack() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "torn", "left", "failure"),
+    ("report", "torn", "left", "failure"),
     [({**GOOD, "counts": {"right": 9, "wrong": 1}}, 0, [], "wrong"),
      ({**GOOD, "counts": {"error": 1}}, 0, [], "error"),
      ({**GOOD, "counts": {"forked: hangs": 1}}, 0, [], "forked: hangs"),
@@ -29,9 +29,9 @@ def test_a_short_attack() -> None:
      ({}, 0, [], "lost kernels"), (GOOD, 1, [], "torn entries"), (GOOD, 0, ["x"], "left behind")],
 )  # fmt: skip
 def test_what_fails_is_told(
-    told: dict[str, object], torn: int, left: list[str], failure: str
+    report: dict[str, object], torn: int, left: list[str], failure: str
 ) -> None:
-    found = Result(1.0, Counter(), told, torn, left)
+    found = Result(1.0, Counter(), report, torn, left)
     assert failure in found.failures
     assert Result(1.0, Counter(), GOOD).failures == {}
 

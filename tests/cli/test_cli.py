@@ -62,29 +62,29 @@ def opinfo(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_table(model: Path, opinfo: Opinfo) -> None:
-    told = opinfo("inspect", model)
-    assert (told.returncode, told.stderr) == (0, "")
-    line = next(line for line in told.stdout.splitlines() if line.startswith("mystery"))
+    result = opinfo("inspect", model)
+    assert (result.returncode, result.stderr) == (0, "")
+    line = next(line for line in result.stdout.splitlines() if line.startswith("mystery"))
     assert "relax.exp(%0)" in line and "kElemWise" in line
-    assert "1 of 2 PrimFuncs recovered" in told.stdout
+    assert "1 of 2 PrimFuncs recovered" in result.stdout
 
 
 def test_json(model: Path, opinfo: Opinfo) -> None:
-    told = opinfo("inspect", model, "--json")
-    rows = {row["func"]: row for row in json.loads(told.stdout)["rows"]}
+    result = opinfo("inspect", model, "--json")
+    rows = {row["func"]: row for row in json.loads(result.stdout)["rows"]}
     assert rows["mystery"]["op"]["name"] == "relax.exp"
     assert rows["mystery"]["op"]["certificate"]["kind"] in ("rebuilt", "proved")
     assert rows["odd"]["op"] is None and rows["odd"]["refusal"]["reason"]
 
 
 def test_explain_one_function(model: Path, opinfo: Opinfo) -> None:
-    told = opinfo("inspect", model, "--func", "odd", "--explain").stdout
-    assert "%0: float32[4]" in told and "not recognised: " in told
-    assert "mystery" not in told
+    output = opinfo("inspect", model, "--func", "odd", "--explain").stdout
+    assert "%0: float32[4]" in output and "not recognised: " in output
+    assert "mystery" not in output
 
 
 @pytest.mark.parametrize(
-    ("args", "told"),
+    ("args", "message"),
     [
         (["absent.onnx"], "absent.onnx: no such file"),
         (["MODEL", "--func", "mistery"], "no PrimFunc is named 'mistery'; the module has 2"),
@@ -92,25 +92,25 @@ def test_explain_one_function(model: Path, opinfo: Opinfo) -> None:
     ],
 )
 def test_errors_are_one_line_and_exit_status_two(
-    model: Path, opinfo: Opinfo, args: list[str], told: str
+    model: Path, opinfo: Opinfo, args: list[str], message: str
 ) -> None:
     got = opinfo("inspect", *(str(model) if arg == "MODEL" else arg for arg in args))
     assert got.returncode == 2 and got.stdout == ""
     assert got.stderr.startswith("opinfo: ") and got.stderr.count("\n") == 1
-    assert told in got.stderr
+    assert message in got.stderr
 
 
 def test_as_a_process() -> None:
     command = [sys.executable, "-m", "opinfo", "--version"]
-    told = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert told.stdout.startswith("opinfo ") and "apache-tvm 0.27" in told.stdout
+    process = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert process.stdout.startswith("opinfo ") and "apache-tvm 0.27" in process.stdout
 
 
 def test_fused_prints_chains(opinfo: Opinfo, model: Path) -> None:
-    told = opinfo("inspect", model, "--fused", "--func", "mystery")
-    assert told.returncode == 0, told.stderr
-    assert "$0 = relax.exp(%0)" in told.stdout
-    assert "1 of 1 PrimFunc read as chains of 1 operator" in told.stdout
+    result = opinfo("inspect", model, "--fused", "--func", "mystery")
+    assert result.returncode == 0, result.stderr
+    assert "$0 = relax.exp(%0)" in result.stdout
+    assert "1 of 1 PrimFunc read as chains of 1 operator" in result.stdout
     found = json.loads(opinfo("inspect", model, "--fused", "--json").stdout)
     assert {row["func"] for row in found["rows"]} == {"mystery", "odd"}
     assert opinfo("inspect", model, "--fused", "--func", "none").returncode == 2
@@ -142,21 +142,21 @@ def net(tmp_path: Path) -> Path:
 
 
 def test_plan_says_what_is_converted_and_why(net: Path, opinfo: Opinfo) -> None:
-    told = opinfo("plan", net, "--want", "conv2d=NHWC,OHWI")
-    assert (told.returncode, told.stderr) == (0, "")
-    lines = {line.split()[0]: line for line in told.stdout.splitlines() if line.strip()}
+    result = opinfo("plan", net, "--want", "conv2d=NHWC,OHWI")
+    assert (result.returncode, result.stderr) == (0, "")
+    lines = {line.split()[0]: line for line in result.stdout.splitlines() if line.strip()}
     assert "a" in lines["NHWC"].replace(",", "").split() and "y" not in lines
     assert lines["x"].split()[1:5] == ["NCHW", "NHWC", "8.0", "KiB"]
     assert "relax.nn.conv2d is requested in NHWC OHWI" in lines["x"]
-    assert "1 (8.0 KiB) before, 1 (8.0 KiB) after" in told.stdout
+    assert "1 (8.0 KiB) before, 1 (8.0 KiB) after" in result.stdout
     explained = opinfo("plan", net, "--want", "conv2d=NHWC,OHWI", "--explain").stdout
     assert any(line.split()[:2] == ["y", "softmax"] for line in explained.splitlines())
 
 
 def test_plan_as_json_and_page(net: Path, opinfo: Opinfo, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    told = opinfo("plan", net, "--want", "conv2d=NHWC", "--json", "--html", page)
-    found = json.loads(told.stdout)
+    result = opinfo("plan", net, "--want", "conv2d=NHWC", "--json", "--html", page)
+    found = json.loads(result.stdout)
     assert found["counted"] == {"before": {"number": 1, "bytes": SIZE},
                                 "after": {"number": 1, "bytes": SIZE}}  # fmt: skip
     assert found["status"] == "optimal" and found["objective"] == pytest.approx(found["bound"])
@@ -168,13 +168,13 @@ def test_plan_as_json_and_page(net: Path, opinfo: Opinfo, tmp_path: Path) -> Non
 
 
 def test_plan_without_wants_removes_what_cancels(net: Path, opinfo: Opinfo) -> None:
-    told = opinfo("plan", net, "--json")
-    after = json.loads(told.stdout)["counted"]["after"]
-    assert told.returncode == 0 and after["number"] <= 1
+    result = opinfo("plan", net, "--json")
+    after = json.loads(result.stdout)["counted"]["after"]
+    assert result.returncode == 0 and after["number"] <= 1
 
 
 @pytest.mark.parametrize(
-    ("wants", "told"),
+    ("wants", "message"),
     [
         (["conv2d"], "--want 'conv2d': expected the form conv2d=NHWC"),
         (["conv2d=NHWC", "conv2d=NCHW"], "--want conv2d: expected once, got"),
@@ -183,12 +183,12 @@ def test_plan_without_wants_removes_what_cancels(net: Path, opinfo: Opinfo) -> N
     ],
 )
 def test_plan_refuses_wants_in_one_line(
-    net: Path, opinfo: Opinfo, wants: list[str], told: str
+    net: Path, opinfo: Opinfo, wants: list[str], message: str
 ) -> None:
     got = opinfo("plan", net, *(word for want in wants for word in ("--want", want)))
     assert got.returncode == 2 and got.stdout == ""
     assert got.stderr.startswith("opinfo: ") and got.stderr.count("\n") == 1
-    assert told in got.stderr
+    assert message in got.stderr
 
 
 @pytest.mark.parametrize("command", ["inspect", "compile", "tune"])

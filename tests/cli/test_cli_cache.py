@@ -23,17 +23,17 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KernelStore:
     return KernelStore()
 
 
-def told(*words: str) -> Result:
+def run_cli(*words: str) -> Result:
     return CliRunner().invoke(app, ["cache", *words])
 
 
 def test_path_is_where_kernels_are(store: KernelStore) -> None:
-    assert told("path").stdout == f"{store.folder}\n"
-    assert told("path", "--folder", "/elsewhere").stdout == "/elsewhere\n"
+    assert run_cli("path").stdout == f"{store.folder}\n"
+    assert run_cli("path", "--folder", "/elsewhere").stdout == "/elsewhere\n"
 
 
 def test_ls_of_nothing(store: KernelStore) -> None:
-    assert told("ls").stdout == f"0 kernels, 0 bytes in {store.folder}\n"
+    assert run_cli("ls").stdout == f"0 kernels, 0 bytes in {store.folder}\n"
 
 
 def test_ls_is_a_row_for_each_kernel_the_last_used_first(
@@ -47,7 +47,7 @@ def test_ls_is_a_row_for_each_kernel_the_last_used_first(
     assert new is not None
     os.utime(new, (time.time() + 3600,) * 2)  # just now, however slow the machine is
     size = [p.stat().st_size for p in (new, old)]
-    head, first, second, _, last = told("ls").stdout.splitlines()
+    head, first, second, _, last = run_cli("ls").stdout.splitlines()
     assert head.split() == ["key", "function", "shape", "schedule", "target", "bytes", "last",
                             "used"]  # fmt: skip
     assert first.split() == [KEYS[1][:12], "matmul[x]", "n=5", "tiled", "llvm", f"{size[0]:,}",
@@ -58,16 +58,18 @@ def test_ls_is_a_row_for_each_kernel_the_last_used_first(
 
 def test_ls_tells_what_is_damaged(store: KernelStore) -> None:
     stored(store, KEYS[0]).write_bytes(b"")
-    assert "damaged: it has only 0 bytes" in told("ls").stdout
+    assert "damaged: it has only 0 bytes" in run_cli("ls").stdout
 
 
 def test_clear(store: KernelStore) -> None:
     old = stored(store, KEYS[0])
     os.utime(old, (time.time() - 3 * 86400,) * 2)
     stored(store, KEYS[1])
-    assert told("clear", "--older-than", "1d").stdout == f"1 kernel removed from {store.folder}\n"
+    assert (
+        run_cli("clear", "--older-than", "1d").stdout == f"1 kernel removed from {store.folder}\n"
+    )
     assert [r.key for r in store.ls()] == [KEYS[1]]
-    assert told("clear").stdout == f"1 kernel removed from {store.folder}\n"
+    assert run_cli("clear").stdout == f"1 kernel removed from {store.folder}\n"
     assert store.ls() == []
 
 
@@ -77,7 +79,7 @@ def test_a_folder_that_others_can_write_is_one_line(
 ) -> None:
     stored(store, KEYS[0])
     store.folder.chmod(0o777)
-    got = told(*words)
+    got = run_cli(*words)
     err = capfd.readouterr().err
     assert (got.exit_code, got.stdout) == (2, "")
     assert err.startswith("opinfo: other users can write") and err.count("\n") == 1

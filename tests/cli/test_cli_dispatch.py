@@ -48,7 +48,7 @@ def model(tmp_path: Path) -> Path:
     return path
 
 
-def told(*words: str | Path) -> Result:
+def run_cli(*words: str | Path) -> Result:
     return CliRunner().invoke(app, list(map(str, words)))
 
 
@@ -56,7 +56,7 @@ LINE = "offloaded 2 of 4 ops, 50.0% of FLOPs, toy 2, tvm 2; 0 layout conversions
 
 
 def test_one_line_and_nothing_is_built(model: Path) -> None:
-    got = told("dispatch", model, "--backend", "toy,tvm")
+    got = run_cli("dispatch", model, "--backend", "toy,tvm")
     assert got.exit_code == 0, got.output
     (line,) = got.stdout.splitlines()
     assert re.sub(r"\d+\.\d%", "50.0%", line) == LINE
@@ -64,7 +64,7 @@ def test_one_line_and_nothing_is_built(model: Path) -> None:
 
 
 def test_explain_groups_what_is_left_by_reason(model: Path) -> None:
-    got = told("dispatch", model, "--backend", "toy,tvm", "--explain")
+    got = run_cli("dispatch", model, "--backend", "toy,tvm", "--explain")
     lines = [line for line in got.stdout.splitlines() if line.strip()]
     assert lines[-1].startswith("offloaded 2 of 4 ops")
     costs = next(k for k, line in enumerate(lines) if line.startswith("backend"))
@@ -90,7 +90,7 @@ def test_operators_with_one_reason_are_one_line_with_a_few_examples() -> None:
 
 
 def test_json_has_what_was_taken_and_what_is_left(model: Path) -> None:
-    got = told("dispatch", model, "--backend", "toy,tvm", "--force", "relu=tvm", "--json")
+    got = run_cli("dispatch", model, "--backend", "toy,tvm", "--force", "relu=tvm", "--json")
     found = json.loads(got.stdout)
     assert found["status"] == "optimal" and found["layouts"]["conversions"] == []
     assert [(t["backend"], t["pattern"], t["ops"]) for t in found["taken"]] == [
@@ -120,7 +120,7 @@ def test_json_has_what_was_taken_and_what_is_left(model: Path) -> None:
 def test_errors_are_one_line(
     model: Path, words: list[str], line: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    got = told("dispatch", *(str(model) if w == "MODEL" else w for w in words))
+    got = run_cli("dispatch", *(str(model) if w == "MODEL" else w for w in words))
     err = capfd.readouterr().err
     assert (got.exit_code, got.stdout) == (2, "")
     assert err.startswith("opinfo: ") and err.count("\n") == 1 and line in err
@@ -128,7 +128,7 @@ def test_errors_are_one_line(
 
 def test_compile_verifies_times_and_writes_a_page(model: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    got = told("compile", model, "-o", tmp_path / "net.so", "--backend", "toy,tvm", "--verify",
+    got = run_cli("compile", model, "-o", tmp_path / "net.so", "--backend", "toy,tvm", "--verify",
                "--report", page)  # fmt: skip
     assert got.exit_code == 0, got.output
     cpu, first, written, head, unmodified, compiled, *advice, last = got.stdout.splitlines()
@@ -151,22 +151,24 @@ def _unfinished(regions: Sequence[Region]) -> Code:
 
 def test_a_region_that_fails_is_told_everywhere(model: Path, tmp_path: Path) -> None:
     register(replace(TOY, convert=_unfinished))
-    told_of = ("toy, pattern relu, region lv1 (relax.nn.relu): its converter failed: "
+    message = ("toy, pattern relu, region lv1 (relax.nn.relu): its converter failed: "
                "NotImplementedError: relu comes later")  # fmt: skip
     page = tmp_path / "page.html"
-    got = told("compile", model, "-o", tmp_path / "net.so", "--backend", "toy,tvm", "--verify",
+    got = run_cli("compile", model, "-o", tmp_path / "net.so", "--backend", "toy,tvm", "--verify",
                "--explain", "--report", page)  # fmt: skip
     assert got.exit_code == 0, got.output
     lines = got.stdout.splitlines()
     assert lines[1].startswith("offloaded 1 of 4 ops")
-    assert lines[-1] == f"1 region failed, run by tvm: {told_of}"
-    assert lines[-2].startswith("outputs differ by") and f"{told_of}; run by tvm" in lines
+    assert lines[-1] == f"1 region failed, run by tvm: {message}"
+    assert lines[-2].startswith("outputs differ by") and f"{message}; run by tvm" in lines
     assert "<summary>What failed" in page.read_text() and "relu comes later" in page.read_text()
-    (failed,) = json.loads(told("dispatch", model, "--backend", "toy", "--json").stdout)["failed"]
+    (failed,) = json.loads(run_cli("dispatch", model, "--backend", "toy", "--json").stdout)[
+        "failed"
+    ]
     assert failed["ops"] == ["relax.nn.relu"] and failed["value"] == "lv1"
     assert (failed["stage"], failed["now"]) == ("convert", ["tvm"])
-    got = told("dispatch", model, "--backend", "toy")
-    assert got.stdout.splitlines()[1:] == [f"1 region failed, run by tvm: {told_of}"]
+    got = run_cli("dispatch", model, "--backend", "toy")
+    assert got.stdout.splitlines()[1:] == [f"1 region failed, run by tvm: {message}"]
 
 
 @pytest.mark.parametrize(("changes", "line"), [
@@ -177,7 +179,7 @@ def test_strict_makes_it_an_error(
     model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], changes: Any, line: str
 ) -> None:
     register(replace(TOY, **changes))
-    got = told("compile", model, "-o", tmp_path / "net.so", "--backend", "toy,tvm", "--strict")
+    got = run_cli("compile", model, "-o", tmp_path / "net.so", "--backend", "toy,tvm", "--strict")
     err = capfd.readouterr().err
     assert (got.exit_code, got.stdout) == (2, "")
     assert err.startswith(f"opinfo: {line}") and err.count("\n") == 1
@@ -188,7 +190,7 @@ def test_a_page_that_cannot_be_written_is_one_line(
     model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     page = tmp_path / "absent" / "page.html"
-    got = told("compile", model, "-o", tmp_path / "net.so", "--backend", "toy", "--report", page)
+    got = run_cli("compile", model, "-o", tmp_path / "net.so", "--backend", "toy", "--report", page)
     assert got.exit_code == 2
     assert f"{page}: folder {page.parent} does not exist\n" in capfd.readouterr().err
     assert not (tmp_path / "net.so").exists()
@@ -248,7 +250,7 @@ def test_without_a_compiler_that_is_said(
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.delenv("CC", raising=False)
-    got = told("compile", model, "-o", tmp_path / "model.so", "--backend", "tvm")
+    got = run_cli("compile", model, "-o", tmp_path / "model.so", "--backend", "tvm")
     assert got.exit_code == 2
     assert "no C++ compiler on PATH: install g++ or clang++" in capfd.readouterr().err
 

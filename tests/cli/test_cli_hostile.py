@@ -171,9 +171,9 @@ def test_what_is_wrong_is_one_line(
     line: str, folder: Path, opinfo: Callable[..., tuple[int, str, str]]
 ) -> None:
     before = _there(folder)
-    told = opinfo(*_words(line, folder))
-    assert _is_one_error(*told), told
-    assert not any(text in told[2] for text in ("KeyError", "has no attribute", "internal error"))
+    result = opinfo(*_words(line, folder))
+    assert _is_one_error(*result), result
+    assert not any(text in result[2] for text in ("KeyError", "has no attribute", "internal error"))
     after = [n for n in _there(folder) if n not in ("d", "out")]  # a database's folder is made
     assert [n for n in before if n not in ("d", "out")] == after
 
@@ -184,9 +184,9 @@ def test_any_name_is_told_in_one_line(
     command: str, name: str, tmp_path: Path, opinfo: Callable[..., tuple[int, str, str]]
 ) -> None:
     words = [w.format(name).replace("@", f"{tmp_path}/") for w in COMMANDS[command].split(" ")]
-    told = opinfo(*words)
-    assert _is_one_error(*told), told
-    assert "\x1b" not in told[2]
+    result = opinfo(*words)
+    assert _is_one_error(*result), result
+    assert "\x1b" not in result[2]
 
 
 @pytest.mark.parametrize("name", ["a\nb.html", "ü 模型.html", "\udcff.html", "-x.html"], ids=ascii)
@@ -241,8 +241,8 @@ def test_an_unreadable_file_is_one_line(
     if os.geteuid() == 0:
         pytest.skip("root reads everything")
     (tmp_path / "m.py").touch(0o000)
-    told = opinfo("inspect", str(tmp_path / "m.py"))
-    assert _is_one_error(*told) and "Permission denied" in told[2], told
+    result = opinfo("inspect", str(tmp_path / "m.py"))
+    assert _is_one_error(*result) and "Permission denied" in result[2], result
 
 
 def _fail(func: object) -> None:

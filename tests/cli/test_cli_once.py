@@ -62,14 +62,14 @@ def test_a_traceback_cannot_act_on_a_terminal(capfd: pytest.CaptureFixture[str])
         raise KeyError(NAME) from Mute(NAME)
 
     assert status_of(fail, traceback=True) == 1
-    told = capfd.readouterr().err
+    errors = capfd.readouterr().err
     assert (
-        "PWNED" in told
-        and "Traceback" in told
-        and "UserWarning: warned" in told
-        and len(told.splitlines()) > 3
+        "PWNED" in errors
+        and "Traceback" in errors
+        and "UserWarning: warned" in errors
+        and len(errors.splitlines()) > 3
     )
-    assert all(c.isprintable() or c == "\n" for c in told)
+    assert all(c.isprintable() or c == "\n" for c in errors)
 
 
 class Mute(Exception):

@@ -62,27 +62,27 @@ def _net(emit: Any, rng: Any, x: Any) -> Any:
 
 def test_the_library_says_its_stages_in_order_and_needs_no_listener() -> None:
     mod = nets.net(_net, (4, 8), legal=False)
-    told: list[tuple[str, int, int]] = []
-    with listening(lambda *stage: told.append(stage)):
+    heard: list[tuple[str, int, int]] = []
+    with listening(lambda *stage: heard.append(stage)):
         dispatch(prepare(mod, [TOY]), [TOY], layouts="best")
-    names = list(dict.fromkeys(name for name, _, _ in told))
+    names = list(dict.fromkeys(name for name, _, _ in heard))
     wanted = ["legalising", "recognising operators", "planning layouts", "choosing backends",
               "generating code of backend"]  # fmt: skip
     assert [n for n in names if n in wanted] == wanted
-    assert all(0 <= done < total or done == total == 0 for _, done, total in told)
-    before = len(told)
+    assert all(0 <= done < total or done == total == 0 for _, done, total in heard)
+    before = len(heard)
     dispatch(prepare(mod, [TOY]), [TOY])
-    assert len(told) == before
+    assert len(heard) == before
 
 
 def test_another_thread_is_not_listened_to() -> None:
-    told: list[str] = []
-    with listening(lambda name, *_: told.append(name)):
+    heard: list[str] = []
+    with listening(lambda name, *_: heard.append(name)):
         thread = threading.Thread(target=stage, args=("elsewhere",))
         thread.start()
         thread.join()
         stage("here")
-    assert told == ["here"]
+    assert heard == ["here"]
 
 
 def test_a_listener_that_fails_is_seen() -> None:

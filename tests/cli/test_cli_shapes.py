@@ -36,10 +36,10 @@ def run(*arguments: object, command: str = "compile") -> tuple[int, str]:
 
 def test_the_library_serves_and_functions_are_told(model: Path, tmp_path: Path) -> None:
     library = tmp_path / "dense.so"
-    code, told = run(model, "-o", library, "--shapes", "aot", "--dim", "n=1:64:1",
+    code, output = run(model, "-o", library, "--shapes", "aot", "--dim", "n=1:64:1",
                      "--likely", "n=1,8")  # fmt: skip
     assert code == 0
-    assert "fused_matmul_relu  aot       contraction  2 shapes" in told
+    assert "fused_matmul_relu  aot       contraction  2 shapes" in output
     with Session(library, strict=True) as session:
         x = modules.rows(8)
         got = session(tvm.runtime.tensor(x)).numpy()
@@ -59,9 +59,9 @@ def test_what_is_compiled_ahead_can_be_said(
 ) -> None:
     """Of all functions or of those with an operator; each shape is served rightly."""
     library = tmp_path / "dense.so"
-    code, told = run(model, "-o", library, "--op", "relax.matmul=aot", *options)
+    code, output = run(model, "-o", library, "--op", "relax.matmul=aot", *options)
     assert code == 0
-    assert re.search(rf"fused_matmul_relu  aot +contraction  {why} *$", told, re.MULTILINE)
+    assert re.search(rf"fused_matmul_relu  aot +contraction  {why} *$", output, re.MULTILINE)
     with Session(library) as session:
         for n in (1, 3, 16, 17, 24, 33):
             x = modules.rows(n)
@@ -71,34 +71,34 @@ def test_what_is_compiled_ahead_can_be_said(
 
 def test_a_range_may_have_no_end_and_begin_at_0(model: Path, tmp_path: Path) -> None:
     library = tmp_path / "dense.so"
-    for text, told in (("n=0:8", "n is 0 to 8"), ("n=8::4", "n is 8 or more, a multiple of 4")):
+    for text, summary in (("n=0:8", "n is 0 to 8"), ("n=8::4", "n is 8 or more, a multiple of 4")):
         assert run(model, "-o", library, "--shapes", "record", "--dim", text)[0] == 0
         shown = run(library, command="inspect")[1].splitlines()[-1]
-        assert shown == f"1 function, 1 call site, {told}"
+        assert shown == f"1 function, 1 call site, {summary}"
 
 
 def test_inspect_tells_the_strategies_of_a_library(tmp_path: Path) -> None:
     model, library = tmp_path / "attention.json", tmp_path / "attention.so"
     model.write_text(tvm.ir.save_json(modules.attention()))
-    code, told = run(model, "-o", library, "--op", "relax.nn.softmax=generic",
+    code, output = run(model, "-o", library, "--op", "relax.nn.softmax=generic",
                      "--op", "relax.permute_dims=record", "--dim", "n=2:8:2")  # fmt: skip
     assert code == 0
     code, again = run(library, command="inspect")
     assert code == 0
     assert again.splitlines()[-1] == "4 functions, 3 call sites, n is 2 to 8, a multiple of 2"
-    assert again.splitlines()[:-1] == told.splitlines()[1:-1]
+    assert again.splitlines()[:-1] == output.splitlines()[1:-1]
     rows = json.loads(run(library, "--json", command="inspect")[1])["rows"]
     assert [r["strategy"] for r in rows] == ["record", "jit", "generic", "jit"]
 
 
 def test_inspect_tells_the_strategies_of_symbolic_functions_after_fusion(model: Path) -> None:
-    code, told = run(model, "--fused", command="inspect")
+    code, output = run(model, "--fused", command="inspect")
     assert code == 0
-    assert re.search(r"fused_matmul_relu +1 +jit, contraction +\$0 = relax.matmul", told)
+    assert re.search(r"fused_matmul_relu +1 +jit, contraction +\$0 = relax.matmul", output)
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("hello", "the file is truncated"),
         ("hello" * 99, "expected a 64-bit ELF file"),
@@ -106,14 +106,14 @@ def test_inspect_tells_the_strategies_of_symbolic_functions_after_fusion(model: 
     ],
 )
 def test_inspect_of_what_is_no_library_is_one_line(
-    tmp_path: Path, text: str | None, told: str, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, text: str | None, message: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "model.so"
     if text is not None:
         path.write_text(text)
     assert run(path, command="inspect") == (2, "")
     said = capfd.readouterr().err
-    assert said.count("\n") == 1 and told in said
+    assert said.count("\n") == 1 and message in said
 
 
 def test_inspect_runs_nothing_of_a_library(
@@ -147,7 +147,7 @@ def test_a_library_without_sites_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [(["--shapes", "fast"], "--shapes: expected one of jit, aot, generic, library, record, got"),
      (["--op", "relax.matmul=ao"], "--op relax.matmul: expected one of jit, aot, generic, libr"),
      (["--shapes", "aot", "--likely", "n=4", "--tuned", "absent"], "expected a database of"),
@@ -171,12 +171,12 @@ def test_a_library_without_sites_is_told() -> None:
      (["--dim", "m=1:8"], "unknown dimension m; the dimensions of the model: n (x:0)")],
 )  # fmt: skip
 def test_bad_options_are_one_line(
-    model: Path, tmp_path: Path, options: list[str], told: str, capfd: pytest.CaptureFixture[str]
+    model: Path, tmp_path: Path, options: list[str], message: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     code, _ = run(model, "-o", tmp_path / "dense.so", *options)
     said = capfd.readouterr().err
     assert code == 2
-    assert told in said and said.count("\n") == 1
+    assert message in said and said.count("\n") == 1
     assert not (tmp_path / "dense.so").exists()
 
 
@@ -191,13 +191,13 @@ def test_options_of_shapes_need_shapes(
 def test_backends_and_shapes_go_together(model: Path, tmp_path: Path) -> None:
     """onednn takes one operator; the kernels of the other are compiled for shapes."""
     library, page = tmp_path / "dense.so", tmp_path / "page.html"
-    code, told = run(model, "-o", library, "--backend", "onednn", "--shapes", "aot", "--likely",
+    code, output = run(model, "-o", library, "--backend", "onednn", "--shapes", "aot", "--likely",
                      "n=4", "--force", "relu=tvm", "--verify", "--report", page)  # fmt: skip
-    assert code == 0, told
-    lines = told.splitlines()
+    assert code == 0, output
+    lines = output.splitlines()
     assert lines[0].startswith("compiled for llvm, ")
     assert lines[1].startswith("offloaded 1 of 2 ops") and "onednn 1, tvm 1" in lines[1]
-    assert any(re.match(r"relu +aot +pointwise +1 shape\b", line) for line in lines), told
+    assert any(re.match(r"relu +aot +pointwise +1 shape\b", line) for line in lines), output
     assert lines[-1].startswith("outputs differ by") and "relax.matmul" in page.read_text()
     with Session(library) as session:
         for n in (3, 4):

@@ -71,15 +71,15 @@ class Command:
     """A process with a group of its own, which has come to where it says that it has started."""
 
     def __init__(self, folder: Path, text: str) -> None:
-        self.temporary, self.told = folder / "temporary", folder / "started"
+        self.temporary, self.started = folder / "temporary", folder / "started"
         self.temporary.mkdir()
         self.process = subprocess.Popen(
-            [sys.executable, "-c", text.replace("STARTED", repr(str(self.told)))],
+            [sys.executable, "-c", text.replace("STARTED", repr(str(self.started)))],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
             env={**os.environ, "TMPDIR": str(self.temporary)},
             preexec_fn=_heed_signals,
         )  # fmt: skip
-        while not self.told.exists():
+        while not self.started.exists():
             assert self.process.poll() is None, self.process.communicate()
             time.sleep(0.01)
 
@@ -109,7 +109,7 @@ def test_other_signals_are_told_too(number: int, line: str, tmp_path: Path) -> N
 @pytest.mark.parametrize("group", [False, True])
 def test_children_are_ended_and_say_nothing(group: bool, tmp_path: Path) -> None:
     command = Command(tmp_path, CHILDREN)
-    pids = command.told.read_text().split()
+    pids = command.started.read_text().split()
     assert len(pids) == 2
     assert command.ended(signal.SIGINT, group) == (130, "opinfo: interrupted\n")
     _wait_for_end(pids)
@@ -121,7 +121,7 @@ def test_a_process_whose_parent_has_ended_is_ended_too(tmp_path: Path) -> None:
         'readline()}")', 'readline()}" * (child.wait() == 0))'
     )
     command = Command(tmp_path, orphaned)
-    pids = command.told.read_text().split()
+    pids = command.started.read_text().split()
     assert len(pids) == 2
     assert command.ended(signal.SIGINT) == (130, "opinfo: interrupted\n")
     _wait_for_end(pids)
@@ -168,8 +168,8 @@ def test_a_reader_that_goes_away_is_no_error(act: str) -> None:
 
 @pytest.mark.parametrize("act", ["emit('x')", "emit('x' * 100_000)"])
 def test_a_full_disk_is_one_line(act: str) -> None:
-    told = _piped(act, os.open("/dev/full", os.O_WRONLY))
-    assert told == (2, "opinfo: standard output: No space left on device\n")
+    result = _piped(act, os.open("/dev/full", os.O_WRONLY))
+    assert result == (2, "opinfo: standard output: No space left on device\n")
 
 
 def test_closed_streams_are_no_fault(tmp_path: Path) -> None:

@@ -82,8 +82,8 @@ def test_scheduled_kernels(op: str, schedule: str) -> None:
     np.testing.assert_allclose(got, wanted, rtol=1e-6)
     info = op_info(kernel)
     if isinstance(info, OpInfo):
-        told: Any = answer(kernel, info, given)
-        np.testing.assert_allclose(told[0], got, rtol=1e-6)
+        answers: Any = answer(kernel, info, given)
+        np.testing.assert_allclose(answers[0], got, rtol=1e-6)
 
 
 def test_matched_regions_and_declared_buffers() -> None:

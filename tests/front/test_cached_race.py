@@ -37,8 +37,8 @@ def decoder() -> Any:
 @pytest.mark.parametrize("race", [True, False])
 def test_default_backends_are_raced_with_the_code_of_tvm(race: bool) -> None:
     compiled = opinfo.compile(decoder(), shapes="generic", race=race)
-    told = "n=1, capacity=256, p=128 and n=64, capacity=256, p=0"
-    assert (told in compiled.kept) == race == ("of TVM's code" in compiled.kept)
+    message = "n=1, capacity=256, p=128 and n=64, capacity=256, p=0"
+    assert (message in compiled.kept) == race == ("of TVM's code" in compiled.kept)
     assert (compiled.kept in compiled.report()) and ("by expected costs" in compiled.kept) == race
     rows = RNG.standard_normal((70, WIDTH)).astype("float32")
     with opinfo.Session(compiled) as session:

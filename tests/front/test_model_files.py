@@ -158,7 +158,7 @@ def _function(*nodes: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("model", "extents", "told"),
+    ("model", "extents", "message"),
     [
         (product(), [[4, 8], [8, 16]], "it has 1 inputs, the module 2"),
         (product(), [[4, 9]], "has other static sizes in the file"),
@@ -173,10 +173,10 @@ def _function(*nodes: Any) -> Any:
          "is in another file"),
     ],
 )  # fmt: skip
-def test_what_runtimes_do_not_get(model: Any, extents: Any, told: str, tmp_path: Path) -> None:
+def test_what_runtimes_do_not_get(model: Any, extents: Any, message: str, tmp_path: Path) -> None:
     path = saved(tmp_path, model)
     _, digest = read_proto(path)
-    with pytest.raises(opinfo.FrontendError, match=told):
+    with pytest.raises(opinfo.FrontendError, match=message):
         static_file(path, digest, extents)
 
 
@@ -317,7 +317,7 @@ def test_onnx_runtime_gets_files_of_all_its_numbers(dtype: str, tmp_path: Path) 
 
 @pytest.mark.skipif(bool(find("openvino").available()), reason="no OpenVINO")
 @pytest.mark.parametrize(
-    ("nodes", "dtype", "told"),
+    ("nodes", "dtype", "message"),
     [
         ([helper.make_node("Add", ["x", "x"], ["y"])], "int64", "is int64, which OpenVINO"),
         ([helper.make_node("Mul", ["x", "x"], ["y"])], "double", "dtype float64"),
@@ -325,11 +325,11 @@ def test_onnx_runtime_gets_files_of_all_its_numbers(dtype: str, tmp_path: Path) 
     ],
 )
 def test_openvino_does_not_get_what_it_computes_otherwise(
-    nodes: Any, dtype: str, told: str, tmp_path: Path
+    nodes: Any, dtype: str, message: str, tmp_path: Path
 ) -> None:
     """Random inputs would not show it: their integers are 0 and 1."""
     kind = getattr(TensorProto, dtype.upper())
-    with pytest.raises(FileRefused, match=told):
+    with pytest.raises(FileRefused, match=message):
         _in_openvino(nodes, ["x"], kind, tmp_path)
 
 

@@ -63,8 +63,8 @@ def test_torch_program_keeps_its_symbolic_batch(program: Path) -> None:
 
 
 def test_torch_program_with_outputs_of_hugging_face_loads_in_a_fresh_process(program: Path) -> None:
-    told = f"import opinfo; print(len(opinfo.load({str(program)!r})['main'].params))"
-    got = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=False)
+    code = f"import opinfo; print(len(opinfo.load({str(program)!r})['main'].params))"
+    got = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert got.stdout.strip() == "1", got.stderr
 
 
@@ -89,7 +89,7 @@ def test_json_of_one_function(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "told"),
+    ("name", "content", "message"),
     [
         ("m.txt", b"", "expected a suffix of .onnx, .pt2, .json, .py, got '.txt'"),
         ("m", b"", "expected a suffix of .onnx, .pt2, .json, .py, got none"),
@@ -113,12 +113,12 @@ def test_json_of_one_function(tmp_path: Path) -> None:
         ("m.py", b"", "no @I.ir_module"),
     ],
 )
-def test_unreadable_files(tmp_path: Path, name: str, content: bytes, told: str) -> None:
+def test_unreadable_files(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(opinfo.FrontendError) as error:
         opinfo.load(path)
-    assert told in str(error.value)
+    assert message in str(error.value)
     assert str(path) in str(error.value) and "\n" not in str(error.value)
 
 
@@ -137,7 +137,7 @@ def test_missing_file_and_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shapes", "told"),
+    ("shapes", "message"),
     [
         ({"y": (1, 3, 224, 224)}, "unknown input 'y'; the model's inputs are: data_0"),
         ({"data_0": (1, 3)}, "has 4 dimensions (1,3,224,224), got 2"),
@@ -148,10 +148,10 @@ def test_missing_file_and_folder(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_shapes_that_do_not_fit(shapes: dict[str, tuple[int | str, ...]], told: str) -> None:
+def test_shapes_that_do_not_fit(shapes: dict[str, tuple[int | str, ...]], message: str) -> None:
     with pytest.raises(opinfo.FrontendError) as error:
         opinfo.load(SQUEEZENET, shapes)
-    assert told in str(error.value)
+    assert message in str(error.value)
 
 
 def test_contradicting_sizes_of_one_symbol(tmp_path: Path) -> None:

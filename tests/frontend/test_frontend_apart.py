@@ -49,7 +49,7 @@ def stub() -> Iterator[Reader]:
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "message"),
     [
         ("os.kill(os.getpid(), 11)", r"may not do os.kill"),
         ("import ctypes; ctypes.string_at(0)", r"reading it crashed: signal 11 \(SIGSEGV\)"),
@@ -62,8 +62,10 @@ def stub() -> Iterator[Reader]:
         ("raise ValueError('a\\x1b[31mb\\n c')", r"a\?\[31mb$"),
     ],
 )
-def test_a_file_cannot_harm_who_reads_it(stub: Reader, model: Path, body: str, told: str) -> None:
-    with pytest.raises(opinfo.FrontendError, match=told) as error:
+def test_a_file_cannot_harm_who_reads_it(
+    stub: Reader, model: Path, body: str, message: str
+) -> None:
+    with pytest.raises(opinfo.FrontendError, match=message) as error:
         stub.read(model, {"do": (body,)}, seconds=1)
     assert "\n" not in str(error.value) and str(model) in str(error.value)
     assert [p.name for p in model.parent.iterdir()] == ["model.py"]

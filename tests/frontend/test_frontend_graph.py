@@ -81,8 +81,8 @@ def test_every_field_of_the_wrong_type_is_refused(module: tvm.IRModule) -> None:
             if type(value) is not int or any(f"'{t}'" in schema for t in loose):
                 continue
             broken = {**node, "data": {**node["data"], name: 0}}
-            told = _refused([*nodes[:place], broken, *nodes[place + 1 :]], root + 1)
-            assert f"node {place} " in told and name in told
+            message = _refused([*nodes[:place], broken, *nodes[place + 1 :]], root + 1)
+            assert f"node {place} " in message and name in message
             tried += 1
     assert tried > 100
 
@@ -105,7 +105,7 @@ def _tensor(extent: int, length: int, there: int) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("nodes", "told"),
+    ("nodes", "message"),
     [
         ([{"type": "ffi.Module", "data": ""}], "not a type of IR"),
         ([{"type": "ffi.Function", "data": {}}], "not a type of IR"),
@@ -128,8 +128,8 @@ def _tensor(extent: int, length: int, there: int) -> dict[str, str]:
           *({"type": "ffi.Array", "data": [k, k]} for k in range(40))], "uses other nodes more"),
     ],
 )  # fmt: skip
-def test_other_graphs_are_named(nodes: list[Any], told: str) -> None:
-    assert told in _refused(nodes)
+def test_other_graphs_are_named(nodes: list[Any], message: str) -> None:
+    assert message in _refused(nodes)
 
 
 @pytest.mark.parametrize("root", [-1, 1, 2, None, True, "0", 0.0])

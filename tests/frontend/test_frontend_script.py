@@ -49,7 +49,7 @@ def test_printed_module_with_constants_reads_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("y = open('/etc/passwd')", "'open'"),
         ("y = eval('1')", "'eval'"),
@@ -77,11 +77,11 @@ def test_printed_module_with_constants_reads_back() -> None:
         ("y = [z for z in ().__class__.__bases__]", "is not allowed"),
     ],
 )
-def test_code_is_refused(line: str, told: str) -> None:
+def test_code_is_refused(line: str, message: str) -> None:
     text = f"{HEAD}@R.function\ndef main(x: R.Tensor((4,), 'float32')):\n    {line}\n    return x\n"
     with pytest.raises(FrontendError) as error:
         from_text(text, "model.py")
-    assert str(error.value).startswith("model.py:") and told in str(error.value)
+    assert str(error.value).startswith("model.py:") and message in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_code_outside_the_body_is_refused(place: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("import os\nos.system('true')\n", ":2: Expr is not TVMScript"),
         ("def f():\n    pass\n", ":1: undecorated definition is not TVMScript"),
@@ -217,7 +217,7 @@ def test_code_outside_the_body_is_refused(place: str, tmp_path: Path) -> None:
         (HEAD + RELU.replace("relu(x)", "relu(y)"), "Undefined variable: y"),
     ],
 )
-def test_errors_name_the_place(text: str, told: str) -> None:
+def test_errors_name_the_place(text: str, message: str) -> None:
     with pytest.raises(FrontendError) as error:
         from_text(text, "model.py")
-    assert told in str(error.value) and "\n" not in str(error.value)
+    assert message in str(error.value) and "\n" not in str(error.value)

@@ -27,9 +27,9 @@ def _onnx(path: Path, nodes: list[Any], shape: list[int] | None = None) -> Path:
 def _refused(path: Path) -> str:
     with pytest.raises(opinfo.FrontendError) as error:
         opinfo.load(path)
-    told = str(error.value)
-    assert "\n" not in told and str(path) in told
-    return told
+    message = str(error.value)
+    assert "\n" not in message and str(path) in message
+    return message
 
 
 def test_the_node_of_onnx_is_named(tmp_path: Path) -> None:
@@ -37,16 +37,16 @@ def test_the_node_of_onnx_is_named(tmp_path: Path) -> None:
 
     nodes = [helper.make_node("Relu", ["x"], ["r"], name="first"),
              helper.make_node("Abs", ["nope"], ["y"], name="second")]  # fmt: skip
-    told = _refused(_onnx(tmp_path / "m.onnx", nodes))
-    assert "node 'second' (Abs): its input 'nope' is defined by no node" in told
+    message = _refused(_onnx(tmp_path / "m.onnx", nodes))
+    assert "node 'second' (Abs): its input 'nope' is defined by no node" in message
 
 
 def test_a_node_without_a_name_is_told_by_its_result(tmp_path: Path) -> None:
     from onnx import helper
 
     nodes = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Abs", ["nope"], ["y"])]
-    told = _refused(_onnx(tmp_path / "m.onnx", nodes))
-    assert "the node of 'y' (Abs): its input 'nope' is defined by no node" in told
+    message = _refused(_onnx(tmp_path / "m.onnx", nodes))
+    assert "the node of 'y' (Abs): its input 'nope' is defined by no node" in message
 
 
 def test_the_first_node_that_nothing_converts_is_named(tmp_path: Path) -> None:
@@ -55,8 +55,8 @@ def test_the_first_node_that_nothing_converts_is_named(tmp_path: Path) -> None:
     nodes = [helper.make_node("Relu", ["x"], ["r"], name="first"),
              helper.make_node("NoSuchOp", ["r"], ["s"], name="odd"),
              helper.make_node("Relu", ["s"], ["y"], name="last")]  # fmt: skip
-    told = _refused(_onnx(tmp_path / "m.onnx", nodes))
-    assert "node 'odd' (NoSuchOp): the operator NoSuchOp has no lowering to Relax" in told
+    message = _refused(_onnx(tmp_path / "m.onnx", nodes))
+    assert "node 'odd' (NoSuchOp): the operator NoSuchOp has no lowering to Relax" in message
 
 
 def test_a_node_inside_a_branch_is_named(tmp_path: Path) -> None:
@@ -70,8 +70,8 @@ def test_a_node_inside_a_branch_is_named(tmp_path: Path) -> None:
              helper.make_node("Cast", ["m"], ["c"], to=TensorProto.BOOL),
              helper.make_node("If", ["c"], ["y"], name="choice", then_branch=good,
                               else_branch=bad)]  # fmt: skip
-    told = _refused(_onnx(tmp_path / "m.onnx", nodes))
-    assert "node 'inside' (Abs): its input 'nope' is defined by no node" in told
+    message = _refused(_onnx(tmp_path / "m.onnx", nodes))
+    assert "node 'inside' (Abs): its input 'nope' is defined by no node" in message
 
 
 def test_the_node_of_torch_and_its_line_are_named(tmp_path: Path) -> None:
@@ -84,11 +84,11 @@ def test_the_node_of_torch_and_its_line_are_named(tmp_path: Path) -> None:
 
     path = tmp_path / "m.pt2"
     torch.export.save(torch.export.export(Net(), (torch.zeros(4, 4),)), path)
-    told = _refused(path)
+    message = _refused(path)
     here = Path(__file__).read_text().splitlines()
     line = next(k for k, text in enumerate(here, 1) if "the line that must be reported" in text)
     where = f"{Path(__file__).name}:{line}"
-    assert f" at node 'linalg_qr' (aten.linalg_qr.default), {where}: " in told
+    assert f" at node 'linalg_qr' (aten.linalg_qr.default), {where}: " in message
 
 
 def test_nothing_is_left_open(tmp_path: Path) -> None:

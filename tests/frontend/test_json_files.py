@@ -85,16 +85,18 @@ def test_any_other_value_at_any_place_is_read_or_refused_in_one_line(
                 load(path)
             except error as e:
                 refused += 1
-                told = str(e)
-                assert "\n" not in told and str(tmp_path) in told
-                assert re.search("expected", told), told
-                assert not re.search(r"KeyError|TypeError|object has no|indices must", told), told
+                message = str(e)
+                assert "\n" not in message and str(tmp_path) in message
+                assert re.search("expected", message), message
+                assert not re.search(r"KeyError|TypeError|object has no|indices must", message), (
+                    message
+                )
     assert refused > 20
 
 
 @pytest.mark.parametrize("kind", FILES)
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         (b"{", "line 1, column 2: this is not JSON"),
         (b"\xff", "byte 0: this is not JSON"),
@@ -104,21 +106,21 @@ def test_any_other_value_at_any_place_is_read_or_refused_in_one_line(
     ],
     ids=["cut off", "no text", "deep", "digits", "another"],
 )
-def test_what_is_no_json_is_refused(kind: str, tmp_path: Path, text: bytes, told: str) -> None:
+def test_what_is_no_json_is_refused(kind: str, tmp_path: Path, text: bytes, message: str) -> None:
     _, load, error = FILES[kind]
     path = tmp_path / f"{kind}.json"
     path.write_bytes(text)
-    with pytest.raises(error, match=told) as e:
+    with pytest.raises(error, match=message) as e:
         load(path)
     assert "\n" not in str(e.value)
 
 
 def test_places_are_named() -> None:
-    told = parse(json.dumps(PLAN))
+    plan = parse(json.dumps(PLAN))
     for place, read in {
-        "regions[0].ops": lambda: told["regions"].items()[0]["ops"].text(),
-        "layouts.main[0]": lambda: told["layouts"]["main"].items()[0].integer(),
-        "the whole": told.items,
+        "regions[0].ops": lambda: plan["regions"].items()[0]["ops"].text(),
+        "layouts.main[0]": lambda: plan["layouts"]["main"].items()[0].integer(),
+        "the whole": plan.items,
     }.items():
         with pytest.raises(Malformed, match=re.escape(f"{place}: expected")):
             read()

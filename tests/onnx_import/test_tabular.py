@@ -128,7 +128,7 @@ def _broken(**changed: Any) -> dict[str, Any]:
     return {key: value for key, value in attrs.items() if value is not None}
 
 
-@pytest.mark.parametrize(("attrs", "told"), [
+@pytest.mark.parametrize(("attrs", "message"), [
     (_broken(nodes_truenodeids=[9, 0, 3]), "a child that is not in its tree"),
     (_broken(nodes_truenodeids=[0, 0, 3]), "a tree has a loop"),
     (_broken(nodes_featureids=[0, 9, 1]), "it reads feature 9, and a row has 4"),
@@ -139,20 +139,22 @@ def _broken(**changed: Any) -> dict[str, Any]:
     (_broken(post_transform=2), "post_transform is 2, of which runtimes disagree"),
     (_broken(n_targets=3, aggregate_function=2), "MIN of leaves"),
 ])  # fmt: skip
-def test_trees_that_are_refused(attrs: dict[str, Any], told: str) -> None:
-    with pytest.raises(FrontendError, match=f"TreeEnsemble.*{told}"):
+def test_trees_that_are_refused(attrs: dict[str, Any], message: str) -> None:
+    with pytest.raises(FrontendError, match=f"TreeEnsemble.*{message}"):
         from_model(proto_of("TreeEnsemble", **attrs), {})
 
 
-@pytest.mark.parametrize(("labels", "told"), [
+@pytest.mark.parametrize(("labels", "message"), [
     ([0, 1], "2 of 2 classes have leaves, expected all of three"),
     ([0, 1, 2], "rows may have no number for a class, which is then not chosen"),
 ])  # fmt: skip
-def test_classes_whose_scores_a_runtime_derives_are_refused(labels: list[int], told: str) -> None:
+def test_classes_whose_scores_a_runtime_derives_are_refused(
+    labels: list[int], message: str
+) -> None:
     attrs = classic("class", ["BRANCH_LEQ"], len(labels))
     proto = proto_of("TreeEnsembleClassifier", outputs=("label", "y"),
                      classlabels_int64s=labels, **attrs)  # fmt: skip
-    with pytest.raises(FrontendError, match=told):
+    with pytest.raises(FrontendError, match=message):
         from_model(proto, {})
 
 

@@ -297,7 +297,7 @@ def test_packages_may_choose_the_same_precedence(
 # ----------------------------------------------------------------------------- command line
 
 
-def _told(*words: str) -> str:
+def _run_cli(*words: str) -> str:
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, result.output
     return result.stdout
@@ -307,16 +307,16 @@ def test_the_commands_list_what_there_is_and_what_cannot_be_used(site: Path) -> 
     _backend(site, "theirs", "their_npu")
     _backend(site, "broken", "broken_npu", source="1 // 0\n")
     _recogniser(site, "ours", GOOD)
-    head, *rows, _, last = _told("backends").splitlines()
+    head, *rows, _, last = _run_cli("backends").splitlines()
     assert head.split() == ["name", "version", "from", "patterns", "operators", "available"]
     (theirs,) = (row for row in rows if row.startswith("their_npu"))
     assert theirs.split() == ["their_npu", "7", "theirs", "1.0", "1", "nn.relu", "yes"]
     (broken,) = (row for row in rows if row.startswith("broken_npu: "))
     assert "broken_npu of broken 1.0" in broken
-    found = json.loads(_told("backends", "--json"))
+    found = json.loads(_run_cli("backends", "--json"))
     available = sum(b["unavailable"] is None for b in found)
     assert last == f"{len(found)} backends, {available} available"
-    (row,) = (r for r in _told("recognisers").splitlines() if r.startswith("mine"))
+    (row,) = (r for r in _run_cli("recognisers").splitlines() if r.startswith("mine"))
     assert row.split() == ["mine", "1", "ours", "1.0", "nn.batch_flatten"]
 
 
@@ -328,7 +328,7 @@ def test_the_command_lists_a_package_of_recognisers_that_was_left_out(site: Path
     assert last.endswith("recognisers, 1 package left out")
     (row,) = (r for r in result.stdout.splitlines() if r.startswith("bad: "))
     assert "bad of bad 1.0 (bad_code)" in row
-    (failed,) = (r for r in json.loads(_told("recognisers", "--json")) if r["unavailable"])
+    (failed,) = (r for r in json.loads(_run_cli("recognisers", "--json")) if r["unavailable"])
     assert failed["name"] == "bad" and "ZeroDivisionError" in failed["unavailable"]
 
 

@@ -24,8 +24,8 @@ def _legalised(name: str) -> tvm.IRModule:
 @pytest.mark.parametrize("name", MODELS)
 def test_no_string_is_left_but_numbers(name: str) -> None:
     for func in prim_funcs(strip_module(_legalised(name))):
-        told = {text for text in strings(func) if text[:1] not in "vb" or not text[1:].isdigit()}
-        assert told <= {"", "global", "s_tir"}
+        texts = {text for text in strings(func) if text[:1] not in "vb" or not text[1:].isdigit()}
+        assert texts <= {"", "global", "s_tir"}
 
 
 @pytest.mark.parametrize("name", MODELS)

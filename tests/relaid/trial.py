@@ -43,12 +43,12 @@ def trial(seed: int) -> Trial:
     if not moved.moves:
         return Trial(seed, name, op.family, "unmoved")
     info = layout_normalised(moved.func)
-    told = f"{op.operands} {moved.moves}"
+    message = f"{op.operands} {moved.moves}"
     if not isinstance(info, LayoutNormalised):
-        return Trial(seed, name, op.family, "refused", moved.padded, f"{info.reason}: {told}")
+        return Trial(seed, name, op.family, "refused", moved.padded, f"{info.reason}: {message}")
     try:
         check(moved.func, info, SIZES, op.positive, seed)
     except Wrong as e:
-        detail = f"{e}: {info!r} {info.layouts} {told}"
+        detail = f"{e}: {info!r} {info.layouts} {message}"
         return Trial(seed, name, op.family, "wrong", moved.padded, detail)
     return Trial(seed, name, op.family, "recovered", moved.padded, repr(info))

@@ -135,9 +135,9 @@ def test_renderings_agree() -> None:
     assert "&lt;f&gt;" in html and "<f>" not in html and "at &lt;B&gt;" in html
     explained = report.explain()
     assert "equal up to the assumptions" in explained and "sums may be reordered" in explained
-    told = json.loads(json.dumps(report.to_json()))
-    assert told["sites"] == {"recovered": 3, "total": 4} and told["others"] == {"relax.cumsum": 1}
-    assert told["rows"][0]["op"]["name"] == "relax.add" and told["rows"][1]["op"] is None
+    data = json.loads(json.dumps(report.to_json()))
+    assert data["sites"] == {"recovered": 3, "total": 4} and data["others"] == {"relax.cumsum": 1}
+    assert data["rows"][0]["op"]["name"] == "relax.add" and data["rows"][1]["op"] is None
 
 
 @pytest.mark.parametrize(

@@ -45,8 +45,8 @@ class Variant:
 
     def __str__(self) -> str:
         attrs = (f"{k}={getattr(v, '__name__', repr(v))}" for k, v in self.attrs.items())
-        told = [*self.operands, *attrs]
-        return f"{self.op}({', '.join(told)})"
+        arguments = [*self.operands, *attrs]
+        return f"{self.op}({', '.join(arguments)})"
 
 
 Family = Callable[[], Iterable[Variant]]

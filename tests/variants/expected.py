@@ -51,8 +51,8 @@ def layouts_of(v: Variant, info: OpInfo) -> str:
         return ""
     if info.attrs.get("kernel_layout") != v.attrs.get("kernel_layout"):
         return ""
-    told = [t for t in info.layouts if t]
+    stated = [t for t in info.layouts if t]
     kernel = [v.attrs["kernel_layout"]] if "kernel_layout" in v.attrs else []
     wanted = sorted([data, *kernel, v.attrs.get("out_layout") or data])
-    same = sorted(told) == wanted or info.attrs.get("layout", data) != data
-    return "" if same or not told else f"layouts {told}, not {wanted}"
+    same = sorted(stated) == wanted or info.attrs.get("layout", data) != data
+    return "" if same or not stated else f"layouts {stated}, not {wanted}"

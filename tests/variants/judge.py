@@ -51,7 +51,7 @@ class Verdict:
 def judge(v: Variant) -> Verdict:
     """Build, legalise, strip, recognise, compare."""
 
-    def told(grade: Grade, note: str = "") -> Verdict:
+    def graded(grade: Grade, note: str = "") -> Verdict:
         return Verdict(str(v), grade, note, v.symbolic, v.dtype, certificate)
 
     certificate = ""
@@ -59,26 +59,26 @@ def judge(v: Variant) -> Verdict:
     try:
         low = lower(v)
     except Unlowered as e:
-        return told("unlowered", str(e))
+        return graded("unlowered", str(e))
     try:
         found = analyse(strip(low.func))
     except Exception as e:
-        return told("wrong", f"raised {type(e).__name__}: {str(e)[:100]}")
+        return graded("wrong", f"raised {type(e).__name__}: {str(e)[:100]}")
     info = found.info
     if isinstance(info, Refusal):
-        return told("refused", info.reason)
+        return graded("refused", info.reason)
     if isinstance(info, LayoutNormalised):
-        return told("refused", f"answered as {info.label}")
+        return graded("refused", f"answered as {info.label}")
     try:
         certificate = info.certificate.kind
         grade, note = compare(v, low, found, info)
     except Exception as e:
-        return told("wrong", f"not comparable: {type(e).__name__}: {str(e)[:100]}")
+        return graded("wrong", f"not comparable: {type(e).__name__}: {str(e)[:100]}")
     if grade != "wrong":
         fault = kinds(v, info) or layouts_of(v, info)
         if fault:
-            return told("wrong", fault)
-    return told(grade, note)
+            return graded("wrong", fault)
+    return graded(grade, note)
 
 
 def compare(v: Variant, low: Lowered, found: Recovered, info: OpInfo) -> tuple[Grade, str]:

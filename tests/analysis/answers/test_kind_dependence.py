@@ -48,10 +48,12 @@ class Program:
     def func(self) -> Any:
         buffers = [*(f"a{k}" for k in range(len(self.inputs))), "out"]
         shapes = (*self.inputs, self.out)
-        told = ", ".join(
+        params = ", ".join(
             f'{b}: T.Buffer({s}, "float32")' for b, s in zip(buffers, shapes, strict=True)
         )
-        head = f"# from tvm.script import tirx as T\n@T.prim_func(s_tir=True)\ndef main({told}):\n"
+        head = (
+            f"# from tvm.script import tirx as T\n@T.prim_func(s_tir=True)\ndef main({params}):\n"
+        )
         return tvm.script.from_source(head + self.body)
 
 

@@ -51,10 +51,10 @@ ASSUMES = {
 @pytest.mark.parametrize("value", ASSUMES)
 def test_shifts_and_quotients_are_assumed_to_exist(value: str, dtype: str) -> None:
     info = op_info(converting(dtype, dtype, value.format(t=dtype)))
-    told = (
+    assumed = (
         set() if isinstance(info, Refusal) else {SHIFTS, DIVIDES} & {*info.certificate.assumptions}
     )
-    assert isinstance(info, Refusal) or told == ({ASSUMES[value]} - {""}), info
+    assert isinstance(info, Refusal) or assumed == ({ASSUMES[value]} - {""}), info
 
 
 @pytest.mark.parametrize("target", ["float32", "float16", "int64"])

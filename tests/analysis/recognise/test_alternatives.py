@@ -33,10 +33,10 @@ CASES: list[tuple[Matches, str, set[str]]] = [
 def test_alternatives(case: Matches, canonical: str, others: set[str]) -> None:
     info = op_info(strip(lower(case)), alternatives=True)
     assert isinstance(info, OpInfo), info
-    told = {a.name.removeprefix("relax."): a for a in (info, *info.alternatives)}
-    assert {canonical, *others} <= told.keys()
+    answers = {a.name.removeprefix("relax."): a for a in (info, *info.alternatives)}
+    assert {canonical, *others} <= answers.keys()
     assert info.name in (case.op, f"relax.{canonical}")
-    assert all(a.certificate.kind in ("rebuilt", "proved") for a in told.values())
+    assert all(a.certificate.kind in ("rebuilt", "proved") for a in answers.values())
 
 
 def test_a_convolution_of_one_tap_is_no_matmul_of_its_own_buffers() -> None:

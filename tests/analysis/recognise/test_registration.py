@@ -120,9 +120,11 @@ def test_another_function_is_told_what_is_taken(name: str, precedence: int) -> N
     register(right)
     with pytest.raises(ValueError, match="taken by") as error:
         register(yours, name, precedence)
-    told = str(error.value)
-    assert "'mine'" in told and "unregister('mine')" in told and f"{__name__}.right" in told
-    assert "\n" not in told
+    message = str(error.value)
+    assert (
+        "'mine'" in message and "unregister('mine')" in message and f"{__name__}.right" in message
+    )
+    assert "\n" not in message
 
 
 def test_a_name_of_the_package_is_refused_before_it_is_loaded() -> None:
@@ -143,7 +145,7 @@ def test_an_operator_that_does_not_exist_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ({"ops": "relax.outer"}, "ops: expected names"),
         ({"precedence": "1"}, "precedence: expected an int"),
@@ -152,9 +154,9 @@ def test_an_operator_that_does_not_exist_is_refused() -> None:
     ],
     ids=str,
 )
-def test_an_argument_of_another_type_is_refused(arguments: dict[str, Any], told: str) -> None:
+def test_an_argument_of_another_type_is_refused(arguments: dict[str, Any], message: str) -> None:
     usual: dict[str, Any] = {"name": "mine", "precedence": 1, "ops": OPS}
-    with pytest.raises(TypeError, match=told):
+    with pytest.raises(TypeError, match=message):
         recogniser(**{**usual, **arguments})(right)
 
 
@@ -256,7 +258,7 @@ INSIDE = ("raises", "never ends", "an error without text", "leaves", "spoils")
 
 @pytest.mark.parametrize("how", FAILURES)
 def test_a_failure_costs_its_own_proposals(how: str, func: tirx.PrimFunc) -> None:
-    run, told = FAILURES[how]
+    run, message = FAILURES[how]
     register(run, "broken", 1)
     register(right, "works", 2)
     with pytest.warns(RecogniserWarning) as warned:
@@ -265,7 +267,7 @@ def test_a_failure_costs_its_own_proposals(how: str, func: tirx.PrimFunc) -> Non
     assert named(info) == named(again) == "relax.outer"
     assert len(warned) == 1
     text = str(warned[0].message)
-    assert text.startswith("recogniser 'broken' failed: ") and told in text and "\n" not in text
+    assert text.startswith("recogniser 'broken' failed: ") and message in text and "\n" not in text
     assert f"({__file__}:{run.__code__.co_firstlineno}" in text or how in INSIDE
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -276,7 +278,7 @@ def test_a_failure_costs_its_own_proposals(how: str, func: tirx.PrimFunc) -> Non
 @pytest.mark.parametrize("how", FAILURES)
 def test_a_refusal_names_what_failed(how: str) -> None:
     """Also where a proposal of another recogniser was refused."""
-    run, told = FAILURES[how]
+    run, message = FAILURES[how]
     register(lambda f: [Proposal("relax.add", (0, 1))], "guesses", 1, ("relax.add",))
     register(run, "broken", 2)
     func = tvm.script.from_source(UNKNOWN)
@@ -284,7 +286,7 @@ def test_a_refusal_names_what_failed(how: str) -> None:
         warnings.simplefilter("ignore", RecogniserWarning)
         reasons = {op_info(func).reason for _ in range(2)}  # type: ignore[union-attr]
     (reason,) = reasons
-    assert reason.startswith("recogniser 'broken' failed: ") and told in reason
+    assert reason.startswith("recogniser 'broken' failed: ") and message in reason
 
 
 @pytest.mark.parametrize(

@@ -68,10 +68,10 @@ def test_a_shift_of_a_small_index_is_a_product() -> None:
 def test_a_float_that_becomes_an_integer_is_assumed_to_fit() -> None:
     func = converting("float32", "int64", 'T.Cast("int64", T.Cast("int32", x[i]))')
     info = op_info(func)
-    told = "a float that is cast to an integer fits it"
-    assert isinstance(info, Refusal) or told in info.certificate.assumptions
+    message = "a float that is cast to an integer fits it"
+    assert isinstance(info, Refusal) or message in info.certificate.assumptions
     info = op_info(converting("int32", "int32", "x[i] + 1"))
-    assert isinstance(info, OpInfo) and told not in info.certificate.assumptions
+    assert isinstance(info, OpInfo) and message not in info.certificate.assumptions
 
 
 @pytest.mark.parametrize("operator", ["likely", "if_then_else", "exp", "pow"])

@@ -22,8 +22,8 @@ def attribute(name: str, *taken: Any) -> Callable[[Node], str | None]:
     def check(node: Node) -> str | None:
         found = node.info.attrs[name]
         found = list(found) if isinstance(found, (list, tuple)) else found
-        told = " or ".join(map(str, taken))
-        return None if found in taken else f"{name} is {found}, expected {told}"
+        choices = " or ".join(map(str, taken))
+        return None if found in taken else f"{name} is {found}, expected {choices}"
 
     return check
 

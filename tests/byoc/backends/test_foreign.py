@@ -74,12 +74,12 @@ def _model() -> Any:
 @pytest.mark.parametrize("hook", HOOKS)
 @pytest.mark.parametrize("error", ERRORS, ids=lambda e: type(e).__name__)
 def test_what_a_hook_raises_is_a_failure_of_its_backend(hook: str, error: BaseException) -> None:
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         done = dispatch(_model(), [HOOKS[hook](_raising(error))])
     (failure,) = {str(f) for f in done.failed}
     assert failure.startswith("toy") and type(error).__name__ in failure and "\n" not in failure
-    assert failure in [str(w.message) for w in told]
+    assert failure in [str(w.message) for w in caught]
     relu = {t.backend for t in done.taken if "relax.nn.relu" in t.ops}
     assert relu == (set() if hook in ("available", "convert") else {"toy"})
 

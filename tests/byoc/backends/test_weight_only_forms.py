@@ -45,11 +45,11 @@ REFUSED = {
 @pytest.mark.parametrize("reason", REFUSED)
 def test_refusals(reason: str) -> None:
     words = relax.TensorType((20, 12), "uint32"), relax.TensorType((20, 3), "float16")
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         done = dispatched(REFUSED[reason], (3, 96), *words)
     assert not done.taken
-    texts = [left.why for left in done.left] + [str(w.message) for w in told]
+    texts = [left.why for left in done.left] + [str(w.message) for w in caught]
     assert any(reason in text for text in texts), texts
 
 

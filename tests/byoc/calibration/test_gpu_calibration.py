@@ -209,7 +209,7 @@ def test_without_a_gpu_the_command_says_what_is_missing(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(cuda_device, "no_gpu", lambda: "no driver")
-    told = CliRunner().invoke(app, ["calibrate", "--target", "nvidia/nvidia-h100"])
-    assert told.exit_code == 2
+    result = CliRunner().invoke(app, ["calibrate", "--target", "nvidia/nvidia-h100"])
+    assert result.exit_code == 2
     line = "opinfo: nothing can be measured here (name the RPC tracker of a GPU): no driver\n"
     assert capfd.readouterr().err == line

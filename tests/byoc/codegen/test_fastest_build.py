@@ -86,8 +86,8 @@ def test_builds_may_differ_by_steps_where_values_are_rounded(
     mod = nets.net(_rounded if rounds else two, (4, 4))
     plain, tuned = opinfo.compile(mod, []), opinfo.compile(mod, [BLUE])
     builds = {"by measured costs": tuned, "by expected costs": plain}
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         best = fastest(builds, mod, {"of red alone": TrialRun((5.0,), ONES)})
     assert best.library == (tuned if rounds else plain).library
-    assert any("is left out" in str(w.message) for w in told) == (not rounds)
+    assert any("is left out" in str(w.message) for w in caught) == (not rounds)

@@ -103,11 +103,11 @@ def test_a_fresh_process_runs_them_or_says_what_is_missing(folder: Path) -> None
     mod = nets.net(_halved, (1, 3, 8, 8), legal=False)
     compile_module(mod, ["example_npu"]).export(folder / "npu.so")
     words = [sys.executable, "-c", LOADED, "npu", *NETS]
-    told = subprocess.run(words, check=True, capture_output=True, text=True, cwd=folder)
+    process = subprocess.run(words, check=True, capture_output=True, text=True, cwd=folder)
     for name in NETS:
         found, expected = (np.load(folder / f"{name}.{k}.npy") for k in ("y", "expected"))
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-    assert "this process has no function example_npu.load" in told.stdout + told.stderr
+    assert "this process has no function example_npu.load" in process.stdout + process.stderr
 
 
 @pytest.mark.parametrize("threads", ["1", "2"])

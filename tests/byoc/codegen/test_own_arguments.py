@@ -100,13 +100,13 @@ def test_results_are_the_same_and_only_marked_code_lacks_checks(tmp_path: Path) 
         machine = relax.VirtualMachine(program, tvm.cpu())
         found.append(machine["main"](tvm.runtime.tensor(x)).numpy())
         code = (tmp_path / f"{name}.so").read_bytes()
-        checks = {f for f in ("sum", "relu", "concatenate") if _told(f) in code}
+        checks = {f for f in ("sum", "relu", "concatenate") if _message(f) in code}
         assert checks == ({"sum", "relu", "concatenate"} if name == "plain" else {"sum"})
     np.testing.assert_array_equal(found[0], found[1])
     expected = np.concatenate([np.maximum(x.sum(0, keepdims=True), 0)] * 2)
     np.testing.assert_allclose(found[1], expected, rtol=1e-5)
 
 
-def _told(name: str) -> bytes:
+def _message(name: str) -> bytes:
     """What the code of a function says of a wrong argument begins with its parameters."""
     return f"{name}(".encode() + {"sum": b"x: ", "relu": b"lv: ", "concatenate": b"lv1: "}[name]

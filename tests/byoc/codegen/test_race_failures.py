@@ -45,10 +45,10 @@ class _Builds:
 
 def _raced(fault: str) -> tuple[Compiled, _Builds, list[str]]:
     builds = _Builds(fault)
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         won = race(builds, BackendChoice([], None, None), None, ["toy"], MOD)
-    return won, builds, [str(w.message) for w in told]
+    return won, builds, [str(w.message) for w in caught]
 
 
 def _is_right(compiled: Compiled) -> None:
@@ -72,8 +72,8 @@ def test_a_build_that_does_not_load_is_built_again_without_the_region(
 
 
 def test_a_build_that_loads_is_built_once() -> None:
-    won, builds, told = _raced("")
-    assert builds.made == [(True, True), (False, True)] and not told
+    won, builds, warned = _raced("")
+    assert builds.made == [(True, True), (False, True)] and not warned
     assert "of toy alone" in won.kept
     _is_right(won)
 

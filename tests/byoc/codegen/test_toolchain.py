@@ -59,8 +59,8 @@ def test_a_library_of_fast_code_leaves_the_process_as_it_was(option: str, tmp_pa
     (tmp_path / "a.cc").write_text(FAST)
     library = str(tmp_path / "a.so")
     shared(library, [str(tmp_path / "a.cc")], ["-O2", option])
-    told = _loaded(library)
-    assert told == ["0" if option.startswith("-fun") else "1", "True"]
+    loaded = _loaded(library)
+    assert loaded == ["0" if option.startswith("-fun") else "1", "True"]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.cc", "a.so"]
 
 
@@ -69,8 +69,8 @@ def test_a_measured_library_is_linked_in_the_same_way(tmp_path: Path) -> None:
     code = Code(FAST, ("fast",), options=("-ffast-math",))
     library = str(tmp_path / "a.so")
     assert Build(tvm.ir.save_json(mod), code, "llvm", library).run() is None
-    told = _loaded(library)
-    assert told == ["1", "True"]
+    loaded = _loaded(library)
+    assert loaded == ["1", "True"]
 
 
 def test_options_are_for_compiling_or_for_linking_or_both() -> None:
@@ -123,8 +123,8 @@ def test_what_is_changed_is_set_back() -> None:
     before = FloatEnvironment()
     with before.kept():
         assert library.fesetround(mode) == 0
-        told = before.changed()
-    assert told == "it changes how the process computes: rounding" and before.changed() == ""
+        change = before.changed()
+    assert change == "it changes how the process computes: rounding" and before.changed() == ""
 
 
 EXITS = """

@@ -46,14 +46,14 @@ def test_who_owns_and_who_writes_decide(
     user: int | None, mode: int, above: str | None, last: str | None,
     without_lists: None,
 ) -> None:  # fmt: skip
-    told: Any = SimpleNamespace(st_uid=os.geteuid() if user is None else user, st_mode=mode,
+    status: Any = SimpleNamespace(st_uid=os.geteuid() if user is None else user, st_mode=mode,
                                 st_gid=OTHER)  # fmt: skip
     for why, is_last in ((above, False), (last, True)):
         if why is None:
-            trust._check(told, ANY, Path("/x"), Path("/x/y"), is_last)
+            trust._check(status, ANY, Path("/x"), Path("/x/y"), is_last)
             continue
         with pytest.raises(trust.Untrusted, match=why) as e:
-            trust._check(told, ANY, Path("/x"), Path("/x/y"), is_last)
+            trust._check(status, ANY, Path("/x"), Path("/x/y"), is_last)
         assert "choose another folder" in str(e.value) and "\n" not in str(e.value)
 
 
@@ -82,13 +82,13 @@ def test_a_group_of_this_user_alone_may_write_above(
     monkeypatch: pytest.MonkeyPatch, without_lists: None,
 ) -> None:  # fmt: skip
     _accounts(monkeypatch, name, members, others)
-    told: Any = SimpleNamespace(st_uid=os.geteuid(), st_mode=0o775, st_gid=number)
+    status: Any = SimpleNamespace(st_uid=os.geteuid(), st_mode=0o775, st_gid=number)
     for last in (False, True):
         if private:
-            trust._check(told, ANY, Path("/x"), Path("/x/y"), last)
+            trust._check(status, ANY, Path("/x"), Path("/x/y"), last)
             continue
         with pytest.raises(trust.Untrusted, match="chmod go-w /x"):
-            trust._check(told, ANY, Path("/x"), Path("/x/y"), last)
+            trust._check(status, ANY, Path("/x"), Path("/x/y"), last)
 
 
 def _acl(user: int) -> bytes:

@@ -41,8 +41,8 @@ def priced(seed: int) -> Any:
     """Any cost, always the same of equal regions."""
 
     def cost(r: Region) -> float:
-        told = repr((seed, [(c.op, c.result.shape) for c in r.calls]))
-        return zlib.crc32(told.encode()) % 97 / 10
+        text = repr((seed, [(c.op, c.result.shape) for c in r.calls]))
+        return zlib.crc32(text.encode()) % 97 / 10
 
     return cost
 

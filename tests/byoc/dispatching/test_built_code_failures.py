@@ -55,8 +55,8 @@ def test_a_function_of_other_arguments_is_told_when_it_is_built(
         return emit(nn.relu(emit(op.negative(emit(op.add(x, relax.const(2.0)))))))
 
     mod = nets.net(build, SHAPE, legal=False)
-    told = f"takes {count} tensors but is called with 2: 1 input, 1 result; literals are in"
-    with pytest.warns(UserWarning, match=told):
+    message = f"takes {count} tensors but is called with 2: 1 input, 1 result; literals are in"
+    with pytest.warns(UserWarning, match=message):
         found = compile_module(mod, [replace(TOY, convert=convert)], plan=False)
     assert [t.ops for t in found.dispatched.taken] == [("relax.nn.relu",)]
     assert [f.stage for f in found.dispatched.lost] == ["arity"]

@@ -236,15 +236,15 @@ def test_what_a_choice_leaves_is_a_region_again() -> None:
 
 def test_a_plan_whose_region_leaves_and_comes_back_is_refused() -> None:
     mod = nets.net(tangled, SHAPE)
-    told = dispatch(mod, [LARGE]).plan.to_json()
-    region, *_ = told["regions"]
+    saved = dispatch(mod, [LARGE]).plan.to_json()
+    region, *_ = saved["regions"]
     for ops, reason in (
         ([0, 1, 2, 4, 5, 6], "does not match large, pattern network"),  # negative between
         ([1, 2], "does not match large"),  # not connected
         ([1, 0], "does not match large"),  # not in order
         ([3], "does not match large"),  # negative
     ):
-        changed = {**told, "regions": [{**region, "ops": ops}]}
+        changed = {**saved, "regions": [{**region, "ops": ops}]}
         with pytest.raises(PlanRefused, match=reason):
             replay(mod, DispatchPlan.from_json(changed), [LARGE])
 
@@ -269,11 +269,11 @@ def test_regions_that_need_each_other_are_not_both_taken() -> None:
     assert sum(len(t.ops) for t in done.taken) == 4  # one pair, the other's halves by themselves
     assert sorted(len(t.ops) for t in done.taken) == [1, 1, 2]
     _same(mod, done.module, 2)
-    told = done.plan.to_json()
-    pairs = [{**told["regions"][0], "backend": b, "pattern": "pair", "ops": ops}
+    saved = done.plan.to_json()
+    pairs = [{**saved["regions"][0], "backend": b, "pattern": "pair", "ops": ops}
              for b, ops in (("one", [0, 3]), ("two", [1, 5]))]  # fmt: skip
     with pytest.raises(PlanRefused, match="depend on each other cyclically"):
-        replay(mod, DispatchPlan.from_json({**told, "regions": pairs}), [one_, two])
+        replay(mod, DispatchPlan.from_json({**saved, "regions": pairs}), [one_, two])
 
 
 def test_why_an_operator_is_in_no_region() -> None:

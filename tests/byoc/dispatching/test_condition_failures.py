@@ -119,11 +119,11 @@ def test_layouts_and_versions_that_fail_cost_themselves() -> None:
         raise OSError("no such file")
 
     bad = replace(TOY, wants={"relax.nn.conv2d": ("NHXX2",)}, version=version)
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         done = dispatch(nets.net(_several, SHAPE), [bad], layouts="best")
     assert len(done.taken) == 3
-    messages = sorted(str(w.message) for w in told if w.category is UserWarning)
+    messages = sorted(str(w.message) for w in caught if w.category is UserWarning)
     assert [m.partition(":")[0] for m in messages] == ["toy", "toy"]
     assert "layouts cannot be used" in messages[0] and "no such file" in messages[1]
     assert guarded(bad, []).wants == {}

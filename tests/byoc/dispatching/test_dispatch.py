@@ -76,8 +76,10 @@ def test_regions_of_a_converter_that_fails_go_to_the_next_backend_with_a_warning
         raise RuntimeError("out of registers")
 
     mod = nets.net(chain, SHAPE)
-    told = r"bad, pattern \w+, region lv.*: its converter failed: RuntimeError: out of registers; "
-    with pytest.warns(UserWarning, match=f"{told}run by toy"):
+    message = (
+        r"bad, pattern \w+, region lv.*: its converter failed: RuntimeError: out of registers; "
+    )
+    with pytest.warns(UserWarning, match=f"{message}run by toy"):
         done = dispatch(mod, [replace(TOY, name="bad", convert=broken), TOY], {"bad": 9})
     assert {t.backend for t in done.taken} == {"toy"}
     assert {f.backend for f in done.lost} == {"bad"} and len(done.lost) == len(done.failed)
@@ -168,10 +170,10 @@ def test_nothing_is_called_after_what_it_reads_is_written() -> None:
     for layouts in ("given", "best"):
         done = dispatch(mod, [TOY], layouts=layouts)
         assert [t.ops for t in done.taken] == [("relax.add",), ("relax.nn.relu",)]
-    told = done.plan.to_json()
-    told["regions"] = [{**told["regions"][0], "ops": [0, 1]}]
+    saved = done.plan.to_json()
+    saved["regions"] = [{**saved["regions"][0], "ops": [0, 1]}]
     with pytest.raises(PlanRefused, match=r"\(0, 1\) of main does not match toy"):
-        replay(mod, DispatchPlan.from_json(told), [TOY])
+        replay(mod, DispatchPlan.from_json(saved), [TOY])
 
 
 def _increase(x: Any) -> Any:

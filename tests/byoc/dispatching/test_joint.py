@@ -166,13 +166,13 @@ def test_moves_that_need_not_be_done_are_no_gain_of_a_class() -> None:
 def test_a_saved_plan_has_the_layouts() -> None:
     mod = net()
     done = dispatch(mod, [LAST], layouts="best")
-    told = DispatchPlan.from_json(done.plan.to_json())
-    assert told == done.plan
-    again = replay(mod, told, [LAST])
+    saved = DispatchPlan.from_json(done.plan.to_json())
+    assert saved == done.plan
+    again = replay(mod, saved, [LAST])
     tvm_ffi_equal(again.module, done.module)
     assert again.plan == done.plan
     with pytest.raises(PlanRefused, match="another module"):
-        replay(nets.net(nets.flat, IMAGE), told, [LAST])
+        replay(nets.net(nets.flat, IMAGE), saved, [LAST])
 
 
 @pytest.mark.parametrize(("change", "reason"), [
@@ -184,11 +184,11 @@ def test_a_saved_plan_has_the_layouts() -> None:
 ])  # fmt: skip
 def test_layouts_that_do_not_fit_are_refused(change: Any, reason: str) -> None:
     mod = net()
-    told = dispatch(mod, [LAST], layouts="best").plan.to_json()
-    (name,) = told["layouts"]
-    told["layouts"][name] = change(told["layouts"][name])
+    saved = dispatch(mod, [LAST], layouts="best").plan.to_json()
+    (name,) = saved["layouts"]
+    saved["layouts"][name] = change(saved["layouts"][name])
     with pytest.raises(PlanRefused, match=reason):
-        replay(mod, DispatchPlan.from_json(told), [LAST])
+        replay(mod, DispatchPlan.from_json(saved), [LAST])
 
 
 def test_layouts_are_given_or_best() -> None:

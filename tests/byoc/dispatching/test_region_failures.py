@@ -104,7 +104,7 @@ __attribute__((constructor)) static void %(symbol)s_begin() { fesetround(FE_UPWA
 def test_a_region_that_fails_is_lost_alone_by_name(name: str) -> None:
     change, stage, reason = FAULTS[name]
     mod = nets.net(_several, SHAPE, legal=False)
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = compile_module(mod, [_without("relax.nn.relu", change)], plan=False)
     (failure,) = found.dispatched.lost
@@ -113,7 +113,7 @@ def test_a_region_that_fails_is_lost_alone_by_name(name: str) -> None:
     assert [t.ops for t in found.dispatched.taken] == [
         ("relax.add", "relax.nn.relu", "relax.exp"), ("relax.add",),
     ]  # fmt: skip
-    assert [str(w.message) for w in told if "toy" in str(w.message)] == [str(failure)]
+    assert [str(w.message) for w in caught if "toy" in str(w.message)] == [str(failure)]
     (left,) = (o for o in found.dispatched.left if o.op == "relax.nn.relu")
     assert left.why.startswith("toy, pattern relu: ") and reason in left.why
     out = found.machine()["main"](tvm.runtime.tensor(X)).numpy()

@@ -68,27 +68,27 @@ def test_the_hash_of_a_module_is_the_same_in_another_process() -> None:
             "from tests.byoc.dispatching.test_saved_plan import _module; "
             "from opinfo.byoc.dispatching.choice.plan_file import fingerprint; "
             "print(fingerprint(_module(seed=3)))")  # fmt: skip
-    told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True,
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True,
                           cwd=Path(__file__).parents[3])  # fmt: skip
-    assert told.stdout.split()[-1] == dispatch(_module(), [TOY]).plan.module
+    assert done.stdout.split()[-1] == dispatch(_module(), [TOY]).plan.module
 
 
 def _edit(change: Callable[[Any], Any]) -> DispatchPlan:
-    told = dispatch(_module(), [TOY, OTHER], PRIORITY).plan.to_json()
-    return DispatchPlan.from_json(json.loads(json.dumps(change(told) or told)))
+    saved = dispatch(_module(), [TOY, OTHER], PRIORITY).plan.to_json()
+    return DispatchPlan.from_json(json.loads(json.dumps(change(saved) or saved)))
 
 
 def _set(key: str, value: Any) -> Callable[[Any], Any]:
-    return lambda told: told.__setitem__(key, value)
+    return lambda saved: saved.__setitem__(key, value)
 
 
 def _region(**fields: Any) -> Callable[[Any], Any]:
-    return lambda told: {**told, "regions": [told["regions"][0] | fields]}
+    return lambda saved: {**saved, "regions": [saved["regions"][0] | fields]}
 
 
 @pytest.mark.parametrize(("change", "reason"), [
     (_set("format", 7), "expected a dispatch plan of format 2, got format 7"),
-    (lambda told: [told], "expected a dispatch plan of format 2, got format None"),
+    (lambda saved: [saved], "expected a dispatch plan of format 2, got format None"),
     (_set("regions", [{"function": "main"}]), r"regions\[0\]: expected the field 'backend'"),
     (_set("status", None), "malformed: status: expected a string, got null"),
     (_set("module", "0" * 16), "the plan belongs to another module: its hash is 0000000000000000"),
@@ -101,7 +101,7 @@ def _region(**fields: Any) -> Callable[[Any], Any]:
     (_region(function="f"), "of f is not in the module"),
     (_region(pattern="conv"), "does not match toy, pattern conv"),
     (_region(ops=[1, 2]), r"region \(1, 2\) of main does not match toy, pattern pointwise"),
-    (lambda told: {**told, "regions": told["regions"][:1] * 2}, "overlaps another region"),
+    (lambda saved: {**saved, "regions": saved["regions"][:1] * 2}, "overlaps another region"),
 ])  # fmt: skip
 def test_a_plan_of_something_else_is_refused(change: Callable[[Any], Any], reason: str) -> None:
     with pytest.raises(PlanRefused, match=reason):
@@ -194,5 +194,5 @@ def test_the_command_saves_a_plan_and_does_it_again(
     ):
         capfd.readouterr()
         assert compiled(*words, model=model).exit_code == 2
-        told = capfd.readouterr().err
-        assert told.count("\n") == 1 and reason in told
+        errors = capfd.readouterr().err
+        assert errors.count("\n") == 1 and reason in errors

@@ -84,8 +84,8 @@ def test_a_region_computes_what_tvm_computes(name: str, dataflow: bool) -> None:
         assert sorted(len(t.ops) for t in found.dispatched.taken) == sizes
     assert any("relax.topk" in t.ops for t in found.dispatched.taken)
     x = np.random.default_rng(0).standard_normal(SHAPE).astype("float32")
-    told = found.machine()["main"](tvm.runtime.tensor(x))
-    for a, b in zip(run(mod, [x]), told, strict=True):
+    outputs = found.machine()["main"](tvm.runtime.tensor(x))
+    for a, b in zip(run(mod, [x]), outputs, strict=True):
         assert a.dtype == b.numpy().dtype
         np.testing.assert_allclose(b.numpy(), a, rtol=1e-5, atol=1e-6)
 
@@ -100,8 +100,8 @@ def test_a_tuple_that_is_read_as_a_whole_stays_one() -> None:
     found = compile_module(bb.get(), ["onnxruntime"])
     assert [t.ops for t in found.dispatched.taken] == [("relax.nn.relu", "relax.topk")]
     data = np.random.default_rng(0).standard_normal(SHAPE).astype("float32")
-    told = found.machine()["main"](tvm.runtime.tensor(data))
-    for a, b in zip(run(bb.get(), [data]), told, strict=True):
+    outputs = found.machine()["main"](tvm.runtime.tensor(data))
+    for a, b in zip(run(bb.get(), [data]), outputs, strict=True):
         np.testing.assert_allclose(b.numpy(), a, rtol=1e-5, atol=1e-6)
 
 

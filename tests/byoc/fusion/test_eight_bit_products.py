@@ -157,10 +157,10 @@ def test_all_products_are_taken() -> None:
 
 
 def _rewritten(mod: Any) -> tuple[Any, list[str]]:
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         out = eight_bit_products(mod, unaligned)
-    return out, [str(w.message) for w in told]
+    return out, [str(w.message) for w in caught]
 
 
 def test_integers_are_multiplied_before_they_are_scaled() -> None:
@@ -186,8 +186,8 @@ def test_integers_are_multiplied_before_they_are_scaled() -> None:
             real = bb.emit(op.astype(total, "float32"))
             y = bb.emit_output(op.multiply(bb.emit(op.multiply(real, _const(0.5))), s))
         bb.emit_func_output(y)
-    found, told = _rewritten(Before)
-    assert told == []
+    found, notes = _rewritten(Before)
+    assert notes == []
     tvm.ir.assert_structural_equal(found, bb.get())
 
 
@@ -232,9 +232,9 @@ REFUSED: dict[str, tuple[Case, str]] = {
 def test_what_is_refused_stays_and_is_named(name: str) -> None:
     case, reason = REFUSED[name]
     mod = module({"": case})
-    found, told = _rewritten(mod)
+    found, notes = _rewritten(mod)
     tvm.ir.assert_structural_equal(found, mod)
-    assert told == [f"1 quantised product is not computed in 8 bits: {reason}"]
+    assert notes == [f"1 quantised product is not computed in 8 bits: {reason}"]
 
 
 LEFT: dict[str, tuple[Case, str]] = {
@@ -257,5 +257,5 @@ LEFT: dict[str, tuple[Case, str]] = {
 @pytest.mark.parametrize("name", LEFT)
 def test_what_is_not_dequantized_stays(name: str) -> None:
     mod = module({"": LEFT[name][0]})
-    found, told = _rewritten(mod)
-    assert found is mod and told == []
+    found, notes = _rewritten(mod)
+    assert found is mod and notes == []

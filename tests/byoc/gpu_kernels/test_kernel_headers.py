@@ -129,8 +129,10 @@ def test_why_no_gpu_is_visible(
     assert loaded[0] == str(shared)  # before TVM's library, which needs it
 
 
-@pytest.mark.parametrize(("version", "told"), [(12080, "for CUDA 12.8"), (13000, ""), (0, "")])
-def test_an_old_driver_is_named(version: int, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("version", "message"), [(12080, "for CUDA 12.8"), (13000, ""), (0, "")])
+def test_an_old_driver_is_named(
+    version: int, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Driver:
         @staticmethod
         def cuDriverGetVersion(number: Any) -> None:
@@ -138,7 +140,7 @@ def test_an_old_driver_is_named(version: int, told: str, monkeypatch: pytest.Mon
 
     monkeypatch.setattr("ctypes.CDLL", lambda path: Driver)
     reason = cuda_device._old_driver()
-    assert (reason is None) if not told else (reason is not None and told in reason)
+    assert (reason is None) if not message else (reason is not None and message in reason)
 
 
 @pytest.mark.parametrize(
@@ -170,8 +172,8 @@ def test_what_kernels_cannot_be_compiled_without(
         (packages / "nvidia-cuda-cccl/include/cccl/nv/target").unlink()
     assert kernel_compiler.no_kernel_compiler() == reason
     monkeypatch.setenv(kernel_compiler.MODE, "nvcc")
-    told = kernel_compiler.no_kernel_compiler()
-    assert told == f"nvcc is not on PATH, which {kernel_compiler.MODE} asks for"
+    reason = kernel_compiler.no_kernel_compiler()
+    assert reason == f"nvcc is not on PATH, which {kernel_compiler.MODE} asks for"
 
 
 def test_a_model_is_not_taken_apart_for_want_of_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:

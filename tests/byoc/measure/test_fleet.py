@@ -42,9 +42,9 @@ def test_a_job_has_a_process_group_of_its_own(processes: ForkPool, tmp_path: Pat
     processes.run(Stubborn(str(left), waits=False), 60)
     with pytest.raises(TimeoutError):
         processes.run(Stubborn(str(waited), waits=True), 10)
-    for told in (left, waited):
+    for file in (left, waited):
         end = time.monotonic() + 120
-        while _runs(int(told.read_text())):
+        while _runs(int(file.read_text())):
             assert time.monotonic() < end, "what the job started is still there"
             time.sleep(0.1)
 
@@ -108,9 +108,9 @@ def test_tvm_talks_to_the_tracker() -> None:
                 assert base.recvjson(server) == base.TrackerCode.SUCCESS
             base.sendjson(server, [base.TrackerCode.GET_PENDING_MATCHKEYS])
             assert base.recvjson(server) == ["board:0.5"]
-            told = client.connect_tracker("127.0.0.1", tracker.address.port).summary()
-            assert told["queue_info"] == {"board": {"free": 1, "pending": 0}}
-            assert told["server_info"] == [{"key": "server:board", "addr": ["127.0.0.1", 7]}]
+            summary = client.connect_tracker("127.0.0.1", tracker.address.port).summary()
+            assert summary["queue_info"] == {"board": {"free": 1, "pending": 0}}
+            assert summary["server_info"] == [{"key": "server:board", "addr": ["127.0.0.1", 7]}]
             assert tracker.address.servers() == 1
             assert tracker.address.request(5) == ("127.0.0.1", 7, "board:0.5")
             with pytest.raises(MeasureError, match="no server was free"):

@@ -107,14 +107,16 @@ def test_the_command_line_uses_the_database(
     command = ["compile", str(model), "-o", str(out), "--backend", "odd,tvm", "--tune",
                "--database", str(database), "--verify", "--explain",
                "--target", "llvm"]  # fmt: skip
-    told = CliRunner().invoke(app, command)
-    assert told.exit_code == 0, told.output
-    assert f"{len(done.timings)} candidates, 0 measured now, 4 excluded" in told.output
-    assert "odd for relax.exp of float32[8, 32], float32[8, 32]: excluded: it hangs" in told.output
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    assert f"{len(done.timings)} candidates, 0 measured now, 4 excluded" in result.output
+    assert (
+        "odd for relax.exp of float32[8, 32], float32[8, 32]: excluded: it hangs" in result.output
+    )
     assert out.exists()
     for option, text in (("--tracker", "host:9190"), ("--extent", "n=few")):
-        told = CliRunner().invoke(app, [*command, option, text])
-        assert told.exit_code == 2
+        result = CliRunner().invoke(app, [*command, option, text])
+        assert result.exit_code == 2
         assert capfd.readouterr().err.startswith(f"opinfo: {option} {text}: expected ")
 
 

@@ -123,8 +123,10 @@ def test_without_a_gpu_nothing_is_measured_but_by_a_tracker() -> None:
 def test_the_command_line_says_what_is_missing(
     options: list[str], line: str, model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    told = CliRunner().invoke(app, ["compile", str(model), "-o", str(tmp_path / "m.so"), *options])
-    assert told.exit_code == 2
+    result = CliRunner().invoke(
+        app, ["compile", str(model), "-o", str(tmp_path / "m.so"), *options]
+    )
+    assert result.exit_code == 2
     assert capfd.readouterr().err == f"opinfo: {line}\n"
 
 

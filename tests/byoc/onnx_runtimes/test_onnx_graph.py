@@ -90,10 +90,10 @@ def test_every_operator_is_taken_and_every_writer_tried(backend: str) -> None:
     ("backend", "name"), [(b, n) for b in BACKENDS for n in cases_of(b)]
 )  # fmt: skip
 def test_the_result_is_that_of_tvm(backend: str, name: str) -> None:
-    found, told = results(backend)[name].numpy(), expected()[name]
-    assert (found.dtype, found.shape) == (told.dtype, told.shape)
+    found, wanted = results(backend)[name].numpy(), expected()[name]
+    assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
     near = 4e-3 if found.dtype == "float16" else 2e-5
-    np.testing.assert_allclose(found, told, rtol=10 * near, atol=near)
+    np.testing.assert_allclose(found, wanted, rtol=10 * near, atol=near)
 
 
 @pytest.mark.parametrize("reason", [HALF, QUOTIENT, REMAINDER, ROUNDED, SUMS, TURNED, WIDE])

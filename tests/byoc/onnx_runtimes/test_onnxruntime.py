@@ -44,8 +44,8 @@ def test_a_part_of_a_net_is_one_model_with_several_results() -> None:
     assert [len(t.ops) for t in found.dispatched.taken] == [4]
     assert [o.op for o in found.dispatched.left] == ["relax.astype"]
     x = np.random.default_rng(0).standard_normal(IMAGE).astype("float32")
-    told = found.machine()["main"](tvm.runtime.tensor(x))
-    for a, b in zip(run(mod, [x]), told, strict=True):
+    outputs = found.machine()["main"](tvm.runtime.tensor(x))
+    for a, b in zip(run(mod, [x]), outputs, strict=True):
         np.testing.assert_allclose(b.numpy(), a, rtol=1e-4, atol=1e-5)
 
 

@@ -122,8 +122,8 @@ def test_what_is_refused_and_why(name: str) -> None:
 
 def test_a_cpu_without_the_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("opinfo.byoc.backends.onednn.int8.has_int8", lambda: False)
-    told = "this CPU has no instructions for products of int8 (avx512_vnni)"
-    assert _why(TAKEN.module()) == [CONV + told]
+    message = "this CPU has no instructions for products of int8 (avx512_vnni)"
+    assert _why(TAKEN.module()) == [CONV + message]
     with pytest.warns(UserWarning, match="computed in floating point: relax.nn.conv2d: this CPU"):
         ready = prepare(TAKEN.module(), ["onednn"])
     assert _operators(ready) == ["dequantize", "conv2d"]
@@ -278,10 +278,10 @@ def test_a_plan_is_done_again() -> None:
 
 def test_steps_are_accepted_where_values_are_quantized() -> None:
     mod, found = compiled("residual")
-    told = verified(mod, found)
-    assert told.same >= EXACT and told.tolerance == STEPS
-    assert told.outcome().endswith("; values are quantised, 1.6e-02 is accepted")
-    assert not replace(told, difference=3 / 127).same
+    verification = verified(mod, found)
+    assert verification.same >= EXACT and verification.tolerance == STEPS
+    assert verification.outcome().endswith("; values are quantised, 1.6e-02 is accepted")
+    assert not replace(verification, difference=3 / 127).same
 
 
 def test_the_models_are_sound() -> None:

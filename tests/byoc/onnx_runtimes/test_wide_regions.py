@@ -55,13 +55,13 @@ def test_a_region_compares_clamped_integers(name: str, tmp_path: Path) -> None:
     compiled = opinfo.compile(_masked(N, build), ["openvino"])
     assert compiled.dispatched is not None and not compiled.dispatched.left
     x = np.arange(1, N + 1, dtype="float32")
-    told = np.where(expected(EDGES), x, 0) * 2
-    np.testing.assert_array_equal(compiled.run(x, EDGES), told)
+    reference = np.where(expected(EDGES), x, 0) * 2
+    np.testing.assert_array_equal(compiled.run(x, EDGES), reference)
     compiled.export(tmp_path / "library.so")
     module = tvm.runtime.load_module(str(tmp_path / "library.so"))
     main = relax.VirtualMachine(module, tvm.cpu())["main"]
     out = main(tvm.runtime.tensor(x), tvm.runtime.tensor(EDGES)).numpy()
-    np.testing.assert_array_equal(out, told)
+    np.testing.assert_array_equal(out, reference)
 
 
 def test_a_session_clamps_too() -> None:
@@ -72,8 +72,8 @@ def test_a_session_clamps_too() -> None:
     session = opinfo.Session(compiled.library)
     for numbers in (EDGES, EDGES[:3], np.full(7, 2**32)):
         x = np.arange(1, len(numbers) + 1, dtype="float32")
-        told = np.where(numbers < 5, x, 0) * 2
-        np.testing.assert_array_equal(np.from_dlpack(session(x, numbers)), told)
+        expected = np.where(numbers < 5, x, 0) * 2
+        np.testing.assert_array_equal(np.from_dlpack(session(x, numbers)), expected)
 
 
 KEPT: dict[str, Any] = {

@@ -204,7 +204,7 @@ GOOD = {"n": 4, "m": 2}
 
 
 @pytest.mark.parametrize(
-    ("variant", "told"),
+    ("variant", "message"),
     [
         (lambda: Exact(marked(1, n=5, m=2), GOOD),
          r"parameter 0 \(x0\) of variant 0 .* float32\[5, 2\], expected float32\[4, 2\]"),
@@ -224,8 +224,8 @@ GOOD = {"n": 4, "m": 2}
          "must be both 0.0 and 1.0"),
     ],
 )  # fmt: skip
-def test_a_variant_that_does_not_fit_is_refused(variant: Any, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_a_variant_that_does_not_fit_is_refused(variant: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         merge(marked(9), [variant()])
 
 

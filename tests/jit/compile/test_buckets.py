@@ -46,8 +46,8 @@ def shifted(a: T.handle, first: T.Buffer((1,), "float32"), b: T.handle) -> None:
 def test_declared_shapes_are_compiled_ahead(pad: bool) -> None:
     given = Config(Aot(pad=pad), dims={"n": Dim(1, 16, likely=(1, 4, 9))})
     done = compile_shapes(modules.dense(), given)
-    (told,) = done.functions
-    assert told.why == ("3 shapes, padded in n, 1 range" if pad else "3 shapes, 1 range")
+    (function,) = done.functions
+    assert function.why == ("3 shapes, padded in n, 1 range" if pad else "3 shapes, 1 range")
     with Session(done) as session:
         for n in range(1, 17):
             x = modules.rows(n)
@@ -83,8 +83,8 @@ def test_dimensions_whose_paddings_differ_are_not_both_padded() -> None:
     mod = modules_of_both()
     given = Aot({"n": (4,), "m": (4,)}, pad=True, finite=True)
     done = compile_shapes(mod, given)
-    (told,) = done.functions
-    assert "the padding of parameter 0 would hold" in told.why
+    (function,) = done.functions
+    assert "the padding of parameter 0 would hold" in function.why
     with Session(done) as session:
         for n, m in [(1, 1), (2, 4), (4, 3), (4, 4), (5, 2)]:
             x = np.random.default_rng(n).standard_normal((n, m)).astype("float32")
@@ -131,8 +131,8 @@ def test_shapes_at_which_a_tensor_is_empty_are_left(pad: bool) -> None:
     """A window of 3 over 2 elements."""
     mod = module(lambda x, w: relax.op.nn.conv1d(x, w), [(1, 2, "n"), (3, 2, 3)])
     done = compile_shapes(mod, Aot({"n": (2, 8)}, pad=pad))
-    (told,) = done.functions
-    assert told.why.startswith("1 shape") and "1 skipped: a tensor is empty" in told.why
+    (function,) = done.functions
+    assert function.why.startswith("1 shape") and "1 skipped: a tensor is empty" in function.why
     with Session(done) as session:
         for n in (3, 5, 8, 9):
             x = np.random.default_rng(n).standard_normal((1, 2, n)).astype("float32")
@@ -167,8 +167,8 @@ def test_small_ranges_are_compiled_whole_and_large_ones_at_their_end() -> None:
 
 def test_more_shapes_than_allowed_are_left_and_told() -> None:
     given = Config(Aot(max_variants=2), dims={"n": Dim(likely=(1, 2, 3))})
-    (told,) = specialize_shapes(lowered(modules.dense()), given).functions
-    assert told.why == "2 shapes; 1 more served by the generic kernel"
+    (function,) = specialize_shapes(lowered(modules.dense()), given).functions
+    assert function.why == "2 shapes; 1 more served by the generic kernel"
 
 
 @pytest.mark.parametrize("how", ["generic", "jit"])

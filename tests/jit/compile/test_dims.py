@@ -139,11 +139,11 @@ def test_a_number_has_the_name_of_its_dimension() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "told"),
+    ("values", "message"),
     [({"n": 3}, r"expected values for \['m', 'n'\], got values for \['n'\]"),
      ({"n": 0, "m": 1}, "n must be a positive integer, got 0"),
      ({"n": True, "m": 1}, "n must be a positive integer, got True")],
 )  # fmt: skip
-def test_values_that_do_not_fit_are_refused(values: dict[str, int], told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_values_that_do_not_fit_are_refused(values: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         bind(mixed, values)

@@ -80,9 +80,9 @@ def test_numbers_that_are_passed_are_dimensions() -> None:
 )  # fmt: skip
 def test_numbers_that_are_passed_choose_the_kernel(how: Aot, why: str) -> None:
     done = specialize_shapes(lowered(sliced()), how)
-    (told,) = done.functions
-    assert isinstance(told.strategy, Aot) and told.why == why
-    func = done.module[told.function].with_attr("global_symbol", "f")
+    (function,) = done.functions
+    assert isinstance(function.strategy, Aot) and function.why == why
+    func = done.module[function.function].with_attr("global_symbol", "f")
     built = tvm.tirx.build(tvm.IRModule({"f": func}), "llvm")["f"]
     for n in (1, 2, 4, 6, 7):
         x = np.arange(16 * n, dtype="float32").reshape(2 * n, 8)
@@ -105,8 +105,8 @@ def rounds(x: T.Buffer((4,), "float32"), n: T.int64, y: T.Buffer((4,), "float32"
 
 def test_a_number_of_rounds_is_a_dimension_and_may_be_none() -> None:
     """The schedule is for n >= 1; for others, the sum over no rounds is what it starts with."""
-    made, told = _generic(rounds, "f", native_target())
-    assert told.rule != "none"
+    made, scheduled = _generic(rounds, "f", native_target())
+    assert scheduled.rule != "none"
     built = tvm.tirx.build(tvm.IRModule({"f": made}), native_target())["f"]
     x = np.arange(4, dtype="float32")
     for n in (-3, 0, 1, 5):
@@ -117,8 +117,8 @@ def test_a_number_of_rounds_is_a_dimension_and_may_be_none() -> None:
 
 def test_dimensions_have_the_name_of_their_place_too() -> None:
     given = Config(Aot({"x:0": (3, 5)}), dims={"x:0": Dim(1, 64)})
-    (told,) = specialize_shapes(lowered(modules.dense()), given).functions
-    assert told.why == "2 shapes"
+    (function,) = specialize_shapes(lowered(modules.dense()), given).functions
+    assert function.why == "2 shapes"
 
 
 def two() -> Any:
@@ -135,8 +135,8 @@ def two() -> Any:
 
 
 def test_two_dimensions_of_one_name_are_told_apart_by_their_places() -> None:
-    told_so = "several dimensions are named n: give the place instead, one of x:0, y:0"
-    with pytest.raises(ValueError, match=told_so):
+    message = "several dimensions are named n: give the place instead, one of x:0, y:0"
+    with pytest.raises(ValueError, match=message):
         specialize_shapes(lowered(two()), Config("aot", dims={"n": Dim(1, 8)}))
     declared = resolved(Config(dims={"y:0": Dim(1, 8)}), two()).dims
     boundary = Boundary(Signature.of(two()["main"]), declared, strict=True)
@@ -145,12 +145,12 @@ def test_two_dimensions_of_one_name_are_told_apart_by_their_places() -> None:
     with pytest.raises(ValueError, match=r"dimension 0 of argument y .* is 9; expected 1 to 8"):
         boundary([x, y])
     given = Config(Aot({"y:0": (3, 4, 5)}), dims={"x:0": Dim(likely=(2,))})
-    told = specialize_shapes(lowered(two()), given).functions
-    assert [t.why for t in told] == ["1 shape", "3 shapes"]
+    functions = specialize_shapes(lowered(two()), given).functions
+    assert [t.why for t in functions] == ["1 shape", "3 shapes"]
 
 
 def test_a_dimension_that_is_not_there_is_refused() -> None:
-    told = r"unknown dimension m; the dimensions of the model: n \(x:0\)"
+    message = r"unknown dimension m; the dimensions of the model: n \(x:0\)"
     for given in (Config(dims={"m": Dim()}), Config(Aot({"m": (1,)}))):
-        with pytest.raises(ValueError, match=told):
+        with pytest.raises(ValueError, match=message):
             specialize_shapes(lowered(modules.dense()), given)

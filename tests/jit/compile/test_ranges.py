@@ -20,10 +20,10 @@ from tests.jit import modules
 def merged(given: Config) -> tuple[Any, str]:
     """The PrimFunc of `modules.dense` compiled ahead of time, built, and the reason given."""
     done = specialize_shapes(lowered(modules.dense()), given)
-    (told,) = done.functions
-    func = done.module[told.function]
+    (function,) = done.functions
+    func = done.module[function.function]
     return tvm.tirx.build(tvm.IRModule({"f": func.with_attr("global_symbol", "f")}), "llvm"), \
-        told.why  # fmt: skip
+        function.why  # fmt: skip
 
 
 def check(built: Any, sizes: tuple[int, ...]) -> None:
@@ -37,23 +37,25 @@ def check(built: Any, sizes: tuple[int, ...]) -> None:
 
 def test_ranges_serve_with_the_generic_kernel_around() -> None:
     """At and between the edges, and outside."""
-    built, told = merged(Config(Aot(ranges={"n": ((2, 6), (17, 40))})))
-    assert told == "2 ranges"
+    built, summary = merged(Config(Aot(ranges={"n": ((2, 6), (17, 40))})))
+    assert summary == "2 ranges"
     check(built, (1, 2, 3, 6, 7, 16, 17, 29, 40, 41, 200))
 
 
 def test_multiples_are_served_by_kernels_without_a_rest() -> None:
     """A multiple inside, its neighbours, multiples outside; a bucket goes before the range."""
-    built, told = merged(Config(Aot({"n": (16,)}, ranges={"n": ((8, 64, 8), Range(5, None, 5))})))
-    assert told == "1 shape, 2 ranges"
+    built, summary = merged(
+        Config(Aot({"n": (16,)}, ranges={"n": ((8, 64, 8), Range(5, None, 5))}))
+    )
+    assert summary == "1 shape, 2 ranges"
     check(built, (1, 5, 8, 9, 16, 24, 25, 40, 63, 64, 65, 72, 80))
 
 
 def test_a_declared_range_is_cut_where_that_is_faster() -> None:
-    told = [(Dim(1, 1000), "1 shape, 2 ranges"), (Dim(8, 1000, 8), "1 shape, 2 ranges"),
+    cases = [(Dim(1, 1000), "1 shape, 2 ranges"), (Dim(8, 1000, 8), "1 shape, 2 ranges"),
             (Dim(1, 16), "16 shapes"), (Dim(1, 16, likely=(3,)), "1 shape, 1 range"),
             (Dim(likely=(3, 4)), "2 shapes"), (Dim(20), "1 range")]  # fmt: skip
-    for dim, why in told:
+    for dim, why in cases:
         done = specialize_shapes(lowered(modules.dense()), Config("aot", dims={"n": dim}))
         assert done.functions[0].why == why, dim
     off = Config(Aot(ranges={"n": ()}), dims={"n": Dim(1, 1000, likely=(2,))})
@@ -87,8 +89,8 @@ def test_ranges_of_a_model_are_those_of_what_its_functions_see() -> None:
 
 def test_more_kernels_than_allowed_are_left_and_told() -> None:
     given = Config(Aot({"n": (1, 2)}, ranges={"n": ((3, 4), (5, 9))}, max_variants=3))
-    (told,) = specialize_shapes(lowered(modules.dense()), given).functions
-    assert told.why == "2 shapes, 1 range; 1 more served by the generic kernel"
+    (function,) = specialize_shapes(lowered(modules.dense()), given).functions
+    assert function.why == "2 shapes, 1 range; 1 more served by the generic kernel"
 
 
 @pytest.mark.parametrize(
@@ -97,15 +99,15 @@ def test_more_kernels_than_allowed_are_left_and_told() -> None:
      (Aot(max=True), Dim(0, 7, 8), "")],
 )  # fmt: skip
 def test_nothing_is_compiled_for_no_rows(how: Aot, dim: Dim, why: str) -> None:
-    built, told = merged(Config(how, dims={"n": dim}))
+    built, summary = merged(Config(how, dims={"n": dim}))
     left = "1 skipped: a tensor is empty"
-    assert told == "; ".join(filter(None, (why, left)))
+    assert summary == "; ".join(filter(None, (why, left)))
     check(built, (1, 4, 5, 64))
 
 
 def test_one_kernel_at_the_upper_end() -> None:
-    built, told = merged(Config(Aot(max=True), dims={"n": Dim(1, 20)}))
-    assert told == "1 shape, padded in n"
+    built, summary = merged(Config(Aot(max=True), dims={"n": Dim(1, 20)}))
+    assert summary == "1 shape, padded in n"
     check(built, (1, 7, 19, 20, 21))
     given = Config(Aot(max=True), dims={"n": Dim(4)})
     (none,) = specialize_shapes(lowered(modules.dense()), given).functions
@@ -115,14 +117,14 @@ def test_one_kernel_at_the_upper_end() -> None:
 def test_a_range_that_is_as_good_as_none_is_told() -> None:
     """From 1 on, without a multiple, to an end beyond all sizes."""
     given = Config(Aot(ranges={"n": ((1, 2**31), (1, 2**30))}))
-    (told,) = specialize_shapes(lowered(modules.dense()), given).functions
-    assert told.row[1] == "generic"
-    assert told.why == ("the bounds n in 1 to 2147483648 or 1 to 1073741824 leave its "
+    (function,) = specialize_shapes(lowered(modules.dense()), given).functions
+    assert function.row[1] == "generic"
+    assert function.why == ("the bounds n in 1 to 2147483648 or 1 to 1073741824 leave its "
                         "dimensions effectively unbounded")  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "message"),
     [(lambda: Aot(ranges={"n": (1, 16)}),  # type: ignore[dict-item]
       r"ranges of n: expected \(low, high\) .*, got 1"),
      (lambda: Aot(ranges={"n": ((1, 2, 3, 4),)}), r"got \(1, 2, 3, 4\)"),
@@ -147,8 +149,8 @@ def test_a_range_that_is_as_good_as_none_is_told() -> None:
      (lambda: Budget(kernels=-1), "Budget: kernels must not be negative, got -1"),
      (lambda: Budget(bytes=1.5), "Budget: bytes: expected an integer")],  # type: ignore[arg-type]
 )  # fmt: skip
-def test_settings_that_cannot_be_are_refused(make: Any, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_settings_that_cannot_be_are_refused(make: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         make()
 
 

@@ -116,55 +116,55 @@ def test_a_function_may_have_several_results(how: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "told"),
+    ("made", "message"),
     [(lambda: Dim(likely=(cast("int", 2.0),)), "a likely value: expected an integer, got 2.0"),
      (lambda: Dim(cast("int", 1.5), 8), "low: expected an integer, got 1.5"),
      (lambda: Aot({"n": (cast("int", 1.5),)}), "expected positive integers"),
      (lambda: specialize_shapes(lowered(modules.dense()), Config(dims={"n": cast("Dim", (1, 8))})),
       r"dims: n: expected a Dim, such as Dim\(1, 8\), got \(1, 8\)")],
 )  # fmt: skip
-def test_numbers_that_are_none_are_told(made: Any, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_numbers_that_are_none_are_told(made: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         made()
     assert Aot({"n": (cast("int", np.int64(4)),)}).buckets == {"n": (4,)}
 
 
 def test_functions_of_one_shape_are_scheduled() -> None:
     bound = relax.transform.BindSymbolicVars({"n": 5})(modules.dense())
-    (told,) = specialize_shapes(lowered(bound), "jit").functions
-    assert told.strategy == Generic() and told.rule == "contraction"
+    (function,) = specialize_shapes(lowered(bound), "jit").functions
+    assert function.strategy == Generic() and function.rule == "contraction"
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [("fast", "expected a strategy or one of generic, aot, jit, library, record, got 'fast'"),
      (Config("jit", by_op={"relax.add": "quick"}), "got 'quick'")],
 )  # fmt: skip
-def test_what_is_no_strategy_is_refused(given: Any, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_what_is_no_strategy_is_refused(given: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         specialize_shapes(lowered(modules.dense()), given)
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "message"),
     [(lambda: Jit("soon"),  # type: ignore[arg-type]
       'expected "lazy" or "eager", got \'soon\''),
      (lambda: Jit(threshold=0), "threshold must be at least 1, got 0"),
      (lambda: Dim(4, 8, likely=(2,)), "the likely value 2 is not in 4 to 8"),
      (lambda: Dim(9, 8), "the range is empty")],
 )  # fmt: skip
-def test_settings_that_cannot_be_are_refused(make: Any, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_settings_that_cannot_be_are_refused(make: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         make()
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [(Config(by_function={"no_such": "aot"}), "unknown PrimFunc no_such; known: "),
      (Config(by_op={"relax.matmull": "aot"}), "relax.matmull is neither an operator")],
 )  # fmt: skip
-def test_names_that_mean_nothing_are_refused(given: Config, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_names_that_mean_nothing_are_refused(given: Config, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         specialize_shapes(lowered(modules.dense()), given)
 
 
@@ -180,8 +180,8 @@ def test_a_schedule_that_does_not_build_is_left_and_told(monkeypatch: pytest.Mon
     monkeypatch.setattr("opinfo.jit.compile.specialize.schedule", broken)
     for how in (Generic(), Aot({"n": (2,)})):
         done = compile_shapes(modules.dense(), Config(how))
-        (told,) = done.functions
-        assert told.rule == "none" and told.why.startswith("its schedule does not build: ")
+        (function,) = done.functions
+        assert function.rule == "none" and function.why.startswith("its schedule does not build: ")
         with Session(done) as session:
             x = modules.rows(2)
             np.testing.assert_allclose(session(x).numpy(), modules.expected(x), rtol=1e-4,

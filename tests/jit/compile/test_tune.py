@@ -101,19 +101,19 @@ def test_the_most_frequent_shapes_first_and_each_once() -> None:
     kept.add("other site", "f", {"n": 3}, 6)
     kept.add("site", "g", {"n": 3})
     kept.add("site", "f", {"m": 3})
-    with pytest.warns(UserWarning) as told:
+    with pytest.warns(UserWarning) as caught:
         found = tasks(kept)
     assert [(t.shape.values, t.calls) for t in found] == [((("n", 3),), 8), ((("n", 5),), 7)]
     tvm.ir.assert_structural_equal(found[0].func, bind(product(None, 16, 16), {"n": 3}))
-    told_ = sorted(str(w.message) for w in told)
-    assert "expected values for ['n'], got values for ['m']" in told_[0]
-    assert told_[1] == "site: n=3 is not tuned: its function was not recorded"
+    messages = sorted(str(w.message) for w in caught)
+    assert "expected values for ['n'], got values for ['m']" in messages[0]
+    assert messages[1] == "site: n=3 is not tuned: its function was not recorded"
 
 
 def test_what_was_found_is_used_and_the_fastest_of_it(tmp_path: Path, bench: Any) -> None:
     (task,) = tasks(recording((4, 1)))
     seen: list[tuple[int, int, str]] = []
-    (found,) = tune([task], tmp_path, trials=3, progress=lambda *told: seen.append(told))
+    (found,) = tune([task], tmp_path, trials=3, progress=lambda *step: seen.append(step))
     assert (found.trials, found.new, found.calls, found.failed) == (3, 3, 1, ())
     assert (found.microseconds, found.structure) == (3.0, 7.0)
     assert seen[-1] == (3, 3, "site: n=4") and sum(bench.asked) == 3
@@ -221,8 +221,8 @@ def test_the_next_compile_uses_what_was_found(tmp_path: Path, bench: Any) -> Non
     ask = {"function": "f", "text": tvm.ir.save_json(func), "values": {"n": 4}, "check": False,
            "winograd": True, "target": str(native), "library": str(tmp_path / "w.so"),
            "generic": None}  # fmt: skip
-    told = [worker._answer({**ask, "tuned": t}, {})["rule"] for t in (str(tmp_path / "db"), None)]
-    assert told[0] == "tuned" != told[1]
+    rules = [worker._answer({**ask, "tuned": t}, {})["rule"] for t in (str(tmp_path / "db"), None)]
+    assert rules[0] == "tuned" != rules[1]
     versions = {Compiler().schedules, Compiler(tuned=tmp_path / "db").schedules, known.version}
     assert "" in versions and len(versions) == 2
     given = Config(Aot(buckets={"n": (4,)}))
@@ -285,14 +285,14 @@ def test_intrinsics_that_are_there_stay(monkeypatch: pytest.MonkeyPatch) -> None
     assert sys.modules[PACKAGE] is there
 
 
-def told(*words: object) -> Any:
+def run_cli(*words: object) -> Any:
     return CliRunner().invoke(app, ["tune", *map(str, words)])
 
 
 def test_the_command_tells_what_was_found(tmp_path: Path, bench: Any) -> None:
     recording((4, 2), (5, 1)).save(tmp_path / "shapes.json")
     words = (tmp_path / "shapes.json", "--database", tmp_path / "db", "--trials", 1)
-    got = told(*words)
+    got = run_cli(*words)
     assert got.exit_code == 0, got.output
     head, first, second, _, last = got.stdout.splitlines()
     names = "site shape calls trials new best us by structure failed why"
@@ -301,7 +301,7 @@ def test_the_command_tells_what_was_found(tmp_path: Path, bench: Any) -> None:
     assert second.split()[:5] == ["site", "n=5", "1", "1", "1"]
     where = f"new trials, in {tmp_path / 'db'}"
     assert last == f"2 shapes, 2 of them faster than the rule's schedule; 2 {where}"
-    assert "0 new trials" in told(*words, "--top", 1).stdout
+    assert "0 new trials" in run_cli(*words, "--top", 1).stdout
 
 
 @pytest.mark.parametrize(
@@ -318,7 +318,7 @@ def test_errors_are_one_line(
     (tmp_path / "broken.json").write_text("{}")
     names = {"RECORD": tmp_path / "shapes.json", "BROKEN": tmp_path / "broken.json",
              "DB": tmp_path / "db"}  # fmt: skip
-    got = told(*(names.get(w, w) for w in words))
+    got = run_cli(*(names.get(w, w) for w in words))
     err = capfd.readouterr().err
     assert (got.exit_code, got.stdout) == (2, "")
     assert err.startswith("opinfo: ") and err.count("\n") == 1 and line in err

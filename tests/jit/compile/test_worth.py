@@ -75,28 +75,28 @@ def test_below_the_lowest_the_generic_kernel_serves(
         return merge(func, variants)
 
     monkeypatch.setattr(home, "merge", noted)
-    built, told = merged(Config(how, dims={"n": Dim(1, 20)}))
-    assert told == "1 shape, padded in n; padded to n=20 from n=5"
+    built, summary = merged(Config(how, dims={"n": Dim(1, 20)}))
+    assert summary == "1 shape, padded in n; padded to n=20 from n=5"
     assert [v.spans for v in seen] == [{"n": Span(20, 20)}, {"n": Span(5, 20)}]
     check(built, (1, 4, 5, 6, 19, 20, 21))
 
 
 @pytest.mark.parametrize(
-    ("end", "told"),
+    ("end", "message"),
     [(512, "1 shape, padded in n"),
      (1 << 20, "1 shape, padded in n; padded to n=1048576 from n=262144"),
      (1 << 36, "1 shape; not padded to n=68719476736: padding copies 13194139533120 bytes, "
                "expected at most 268435456"),
      (1 << 62, "1 shape skipped: a tensor exceeds the address space")],
 )  # fmt: skip
-def test_an_upper_end_beyond_all_sizes_costs_small_ones_nothing(end: int, told: str) -> None:
+def test_an_upper_end_beyond_all_sizes_costs_small_ones_nothing(end: int, message: str) -> None:
     built, why = merged(Config(Aot(max=True), dims={"n": Dim(1, end)}))
-    assert why == told
+    assert why == message
     check(built, (1, 3, 40))
 
 
 def test_one_kernel_beyond_all_memory_leaves_the_others_and_the_schedule() -> None:
     done = compile_shapes(modules.dense(), Aot({"n": (8, 1 << 62)}, pad=True))
-    (told,) = done.functions
-    assert told.row[1:] == ("aot", "contraction", "1 shape, padded in n; 1 shape skipped: a tensor "
-                            "exceeds the address space")  # fmt: skip
+    (function,) = done.functions
+    why = "1 shape, padded in n; 1 shape skipped: a tensor exceeds the address space"
+    assert function.row[1:] == ("aot", "contraction", why)

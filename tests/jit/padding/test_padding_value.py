@@ -77,8 +77,8 @@ def test_an_operation_with_a_number_is_what_is_claimed(op: str, other: Value) ->
 
 @pytest.mark.parametrize(("op", "number"), TOLD)
 def test_what_is_known_of_an_operation_with_a_number(op: str, number: float) -> None:
-    told = two(op, KnownNumber(number), VALID)[0], two(op, VALID, KnownNumber(number))[0]
-    assert told == TOLD[op, number]
+    values = two(op, KnownNumber(number), VALID)[0], two(op, VALID, KnownNumber(number))[0]
+    assert values == TOLD[op, number]
 
 
 def test_zero_by_what_is_divided_by_at_n_too_is_zero() -> None:

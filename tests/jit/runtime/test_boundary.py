@@ -143,9 +143,9 @@ REFUSED = [
 @pytest.mark.parametrize("number", range(len(REFUSED)))
 def test_what_does_not_fit_is_refused_with_its_name(number: int) -> None:
     args, why = REFUSED[number]
-    with pytest.raises(BoundaryError) as told:
+    with pytest.raises(BoundaryError) as error:
         boundary()(args)
-    assert why in str(told.value)
+    assert why in str(error.value)
 
 
 def test_an_argument_on_another_device_is_refused() -> None:
@@ -216,9 +216,9 @@ def test_ranges_are_enforced_where_strict(allowed: Range, good: list[int], bad: 
     for n in good:
         assert check([placed((n, 64)), placed(W)])[1] == {"n": n} and n in allowed
     for n in bad:
-        with pytest.raises(ShapeOutOfRange) as told:
+        with pytest.raises(ShapeOutOfRange) as error:
             check([placed((n, 64)), placed(W)])
-        assert str(told.value) == (
+        assert str(error.value) == (
             f"main: dimension 0 of argument x (n) is {n}; expected {allowed}"
         )
         assert boundary(ranges={"n": allowed})([placed((n, 64)), placed(W)])[1] == {"n": n}
@@ -246,9 +246,13 @@ TOLD = {"name": "x", "dtype": "int8", "device": "cpu", "shape": [], "kind": "ten
 
 def test_a_signature_travels_as_json() -> None:
     shape = ("n", 4, None, ("max", ("+", "n", 1), 8))
-    told = Signature("f", (Param("x", "int8", shape, "cuda"), Param("o", None, None, kind="object"),
-                           Param("s", None, ("m",), kind="shape"), *TUPLE.params))  # fmt: skip
-    assert Signature.from_json(json.loads(json.dumps(told.to_json()))) == told
+    params = (
+        Param("x", "int8", shape, "cuda"),
+        Param("o", None, None, kind="object"),
+        Param("s", None, ("m",), kind="shape"),
+    )
+    signature = Signature("f", (*params, *TUPLE.params))
+    assert Signature.from_json(json.loads(json.dumps(signature.to_json()))) == signature
     assert spelled(shape[3]) == "max((n + 1), 8)" and value(shape[3], {"n": 9}) == 10
     assert value(("//", "n", 0), {"n": 3}) is None and value(("%", "m", 2), {"n": 3}) is None
 

@@ -88,9 +88,9 @@ def test_what_is_not_aligned_in_a_tuple_is_copied(array: Any) -> None:
     ((placed((3, 16)), placed((1, 3, 16))), "t[1] is ndarray; it must be a tuple"),
 ])  # fmt: skip
 def test_what_does_not_fit_in_a_tuple_is_refused_with_its_place(given: Any, why: str) -> None:
-    with pytest.raises(BoundaryError) as told:
+    with pytest.raises(BoundaryError) as error:
         Boundary(TUPLE)([given])
-    assert f"main: argument {why}" in str(told.value)
+    assert f"main: argument {why}" in str(error.value)
 
 
 def test_tuples_share_symbols_and_ranges_with_the_other_arguments() -> None:
@@ -125,9 +125,9 @@ def test_a_shape_is_what_it_must_be() -> None:
                        ((1,), "has 1 dimensions"), ((1.5, 3), "is not a shape"),
                        ((1 << 70, 3), "is not a shape"), (None, "is NoneType; it must be a shape"),
                        (3, "is int; it must be a shape: s: shape[n, 3]")]:  # fmt: skip
-        with pytest.raises(BoundaryError) as told:
+        with pytest.raises(BoundaryError) as error:
             check([wrong])
-        assert f"f: argument s {why}" in str(told.value)
+        assert f"f: argument s {why}" in str(error.value)
 
 
 def test_none_is_for_what_may_be_anything() -> None:
@@ -166,10 +166,10 @@ def test_a_number_is_what_it_must_be(
     for given in good:
         (got,), _ = check([given])
         assert got == given and type(got) is kind
-    for given, told in bad:
+    for given, expected in bad:
         with pytest.raises(BoundaryError) as error:
             check([given])
-        assert str(error.value) == f"f: argument k is {told}; it must be k: {dtype} number"
+        assert str(error.value) == f"f: argument k is {expected}; it must be k: {dtype} number"
 
 
 def test_tensors_in_what_may_be_anything_can_be_read() -> None:

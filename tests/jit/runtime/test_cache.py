@@ -144,9 +144,9 @@ def test_a_kernel_that_fails_is_dropped_and_the_generic_one_answers(loaded: Load
     for _ in range(4):
         np.testing.assert_allclose(loaded(3), modules.expected(modules.rows(3)), rtol=1e-5,
                                    atol=1e-6)  # fmt: skip
-    told = loaded.stats()
-    assert told["failed"] == 1 and told["kernels"] == [] and told["gone"] == 0
-    assert told["broken"] == [[[3], "RuntimeError: no memory"]]
+    stats = loaded.stats()
+    assert stats["failed"] == 1 and stats["kernels"] == [] and stats["gone"] == 0
+    assert stats["broken"] == [[[3], "RuntimeError: no memory"]]
     assert loaded.sites.next(0) == (~0, (3,)), "who manages the sites is told of it"
 
 
@@ -166,9 +166,9 @@ def test_an_error_of_the_arguments_is_the_generic_kernels_and_costs_no_kernel(
     x, out = (tvm.runtime.tensor(modules.rows(3)) for _ in range(2))
     narrow = tvm.runtime.tensor(np.zeros((WIDTH, WIDTH - 1), "float32"))
     for _ in range(3):
-        with pytest.raises(Exception, match=r"Mismatched|shape") as told:
+        with pytest.raises(Exception, match=r"Mismatched|shape") as error:
             site(x, narrow, out)
-        assert "of the special kernel" not in str(told.value)
+        assert "of the special kernel" not in str(error.value)
     assert len(calls) == 3 and loaded.stats()["failed"] == 0
     assert np.all(loaded(3) == 7)
     assert loaded.sites.next(0) is None
@@ -187,8 +187,8 @@ def test_shapes_beyond_the_bound_are_not_counted(compiled: CompiledShapes) -> No
     loaded.sites.configure(loaded.site, "jit", 3)
     for n in range(1, 9):
         loaded(n)
-    told = loaded.stats()
-    assert len(told["misses"]) == 3 and told["uncounted"] == 5
+    stats = loaded.stats()
+    assert len(stats["misses"]) == 3 and stats["uncounted"] == 5
 
 
 def test_many_shapes_are_told_apart(compiled: CompiledShapes) -> None:
@@ -229,8 +229,8 @@ def test_a_forked_process_serves_by_what_there_was(compiled: CompiledShapes, mod
             good = np.all(loaded(3) == 7) and np.allclose(loaded(4), right, 1e-5, 1e-6)
             for n in (5, 5, 5, 6, 6, 6):
                 loaded(n)
-            told = loaded.stats()
-            same = all(told[k] == before[k] for k in ("misses", "uncounted", "failed", "broken"))
+            stats = loaded.stats()
+            same = all(stats[k] == before[k] for k in ("misses", "uncounted", "failed", "broken"))
             status = 0 if good and same and loaded.sites.next(0) is None else 2
         finally:
             os._exit(status)

@@ -19,12 +19,12 @@ def test_what_all_call_sites_do_is_compiled_once(monkeypatch: pytest.MonkeyPatch
     compiled: list[str] = []
     write = toolchain._write
 
-    def told(stage: str, command: Any, *more: Any) -> None:
+    def noted(stage: str, command: Any, *more: Any) -> None:
         if stage == "compile":
             compiled.append(Path(command[-1]).read_text())
         write(stage, command, *more)
 
-    monkeypatch.setattr(toolchain, "_write", told)
+    monkeypatch.setattr(toolchain, "_write", noted)
     compile_shapes(modules.dense(2))
     assert any("opinfo_jit::call(0, self" in text for text in compiled)
     assert runtime() not in compiled

@@ -219,10 +219,10 @@ def test_kernels_go_while_others_call(
         for t in threads:
             t.join()
         assert session.settle()
-        told = session.stats()
-        assert not wrong and told.counts["evicted"] >= 20
-        assert told.hit_rate > 0 and told.kernels <= 2
-        assert mapped(str(place)) == told.kernels
+        stats = session.stats()
+        assert not wrong and stats.counts["evicted"] >= 20
+        assert stats.hit_rate > 0 and stats.kernels <= 2
+        assert mapped(str(place)) == stats.kernels
     compiler.close()
     assert mapped(str(place)) == 0
 

@@ -92,7 +92,7 @@ GOOD: dict[str, object] = {"site": "s", "function": "f", "values": {"n": 1}, "co
 
 
 @pytest.mark.parametrize(
-    "told",
+    "message",
     ["", "{", "[]", "3", "null", '{"format": 2}', '{"format": 1}', "[" * 100_000,
      *(json.dumps({"format": 1, "functions": {}, "shapes": [{**GOOD, k: wrong}]}) for k, wrong in
        [("count", 0), ("count", True), ("count", "1"), ("values", [1]), ("values", {"n": 1.5}),
@@ -100,9 +100,9 @@ GOOD: dict[str, object] = {"site": "s", "function": "f", "values": {"n": 1}, "co
      json.dumps({"format": 1, "functions": [], "shapes": [GOOD]}),
      json.dumps({"format": 1, "functions": {"f": 3}, "shapes": [GOOD]})],
 )  # fmt: skip
-def test_what_is_no_record_is_one_error(tmp_path: Path, told: str) -> None:
+def test_what_is_no_record_is_one_error(tmp_path: Path, message: str) -> None:
     path = tmp_path / "shapes.json"
-    path.write_text(told)
+    path.write_text(message)
     with pytest.raises(RecordError, match=r"shapes\.json is not a recording of shapes: "):
         Recording.load(path)
 

@@ -38,14 +38,14 @@ def test_shapes_get_kernels_and_results_stay(compiled: CompiledShapes, compiler:
         assert not str(session.stats()).endswith("; ")
         assert session.settle()
         ask(session, [1, 3, 16, 5])
-        told = session.stats()
-    assert told.counts == {"compiled": 3}
-    assert {(e.shape, e.rule) for e in told.events} == {
+        counts = session.stats()
+    assert counts.counts == {"compiled": 3}
+    assert {(e.shape, e.rule) for e in counts.events} == {
         ((n,), "contraction") for n in (1, 3, 16)}  # fmt: skip
-    (site,) = told.sites
+    (site,) = counts.sites
     assert (site.hits, site.misses, site.kernels) == (3, 7, 3)
     assert site.shapes == {(1,): 3, (3,): 3, (16,): 3, (5,): 1}
-    assert site.hit_rate == told.hit_rate == 0.3
+    assert site.hit_rate == counts.hit_rate == 0.3
 
     with Session(compiled, store=KernelStore(tmp_path), compiler=stub("break")) as again:
         ask(again, [1, 1, 3, 3, 16, 16])
@@ -75,9 +75,9 @@ def test_two_dimensions_and_several_sites(compiler: Compiler) -> None:
                 got = session(tvm.runtime.tensor(q), tvm.runtime.tensor(k)).numpy()
                 np.testing.assert_allclose(got, right, rtol=1e-4, atol=1e-5)
             assert session.settle()
-        told = session.stats()
-    assert "failed" not in told.counts and told.hit_rate > 0
-    assert all(len(shape) <= 2 for s in told.sites for shape in s.shapes)
+        counts = session.stats()
+    assert "failed" not in counts.counts and counts.hit_rate > 0
+    assert all(len(shape) <= 2 for s in counts.sites for shape in s.shapes)
 
 
 def test_generic_functions_have_no_sites() -> None:
@@ -152,8 +152,8 @@ def test_strict_refuses_what_is_out_of_the_declared_range() -> None:
     with Session(done, strict=True) as session:
         ask(session, [2, 8])
         for n in (1, 3, 10):
-            told = rf"main: dimension 0 of argument x \(n\) is {n}; expected 2 to 8, a multiple"
-            with pytest.raises(ShapeOutOfRange, match=told):
+            message = rf"main: dimension 0 of argument x \(n\) is {n}; expected 2 to 8, a multiple"
+            with pytest.raises(ShapeOutOfRange, match=message):
                 session(tvm.runtime.tensor(modules.rows(n)))
     with Session(done) as session:
         ask(session, [1, 3, 10])

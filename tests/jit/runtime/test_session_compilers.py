@@ -70,13 +70,13 @@ def test_who_kills_the_compiler_costs_no_kernel(
         ask(session, [1, 1, 2, 2, 3, 3])
         assert session.settle()
         ask(session, [1, 2, 3])
-        told = session.stats()
-    assert told.counts["compiled"] == 3 and told.counts["postponed"] == 3
+        stats = session.stats()
+    assert stats.counts["compiled"] == 3 and stats.counts["postponed"] == 3
     assert (
-        f"was killed by {number}" in told.events[0].why
-        and "retrying in 0.01 s" in told.events[0].why
+        f"was killed by {number}" in stats.events[0].why
+        and "retrying in 0.01 s" in stats.events[0].why
     )
-    assert told.sites[0].hits == 3
+    assert stats.sites[0].hits == 3
 
 
 def test_what_is_always_killed_is_tried_rarely_and_others_have_kernels(
@@ -88,9 +88,9 @@ def test_what_is_always_killed_is_tried_rarely_and_others_have_kernels(
         for n in (2, 3, 4, 5):
             ask(session, [n, n])
             assert session.settle()
-        told = session.stats()
-    assert [e.what for e in told.events] == ["postponed"] * 2 + ["failed"] + ["compiled"] * 3
-    assert told.events[2].why.endswith("retrying in 600 s")
+        stats = session.stats()
+    assert [e.what for e in stats.events] == ["postponed"] * 2 + ["failed"] + ["compiled"] * 3
+    assert stats.events[2].why.endswith("retrying in 600 s")
 
 
 def test_a_full_disk_costs_no_kernel(
@@ -108,9 +108,9 @@ def test_a_full_disk_costs_no_kernel(
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
         assert session.settle()
-        told = session.stats()
-    assert set(told.counts) == {"postponed", "compiled"} and told.counts["compiled"] == 1
-    assert "no space for a kernel: File too large" in told.events[0].why
+        stats = session.stats()
+    assert set(stats.counts) == {"postponed", "compiled"} and stats.counts["compiled"] == 1
+    assert "no space for a kernel: File too large" in stats.events[0].why
 
 
 def test_a_compiler_that_started_without_space_costs_no_kernel(
@@ -131,11 +131,11 @@ def test_a_compiler_that_started_without_space_costs_no_kernel(
     with Session(compiled, compiler=compiler) as session:
         ask(session, [2, 2])
         assert session.settle()
-        told = session.stats()
+        stats = session.stats()
     compiler.close()
     # A process that ended before its first job, as one of no space may, is replaced at once.
-    assert told.counts["compiled"] == 1 and set(told.counts) <= {"postponed", "compiled"}
-    postponed = [event.why for event in told.events if event.what == "postponed"]
+    assert stats.counts["compiled"] == 1 and set(stats.counts) <= {"postponed", "compiled"}
+    postponed = [event.why for event in stats.events if event.what == "postponed"]
     assert all("no space for a kernel: File too large" in why for why in postponed)
 
 
@@ -166,9 +166,9 @@ def test_a_compiler_that_does_not_start_blames_no_shape(
         for n in range(1, 5):
             ask(session, [n, n])
         assert session.settle()
-        told = session.stats()
-    assert told.counts["compiled"] == 4 and told.counts["postponed"] == 11
-    assert "failed to start: the compiler process was killed by SIGKILL" in told.events[0].why
+        stats = session.stats()
+    assert stats.counts["compiled"] == 4 and stats.counts["postponed"] == 11
+    assert "failed to start: the compiler process was killed by SIGKILL" in stats.events[0].why
 
 
 @pytest.mark.parametrize(
@@ -186,9 +186,9 @@ def test_nobody_waits_for_a_compiler_that_never_starts(
         for n in range(1, 5):
             ask(session, [n, n])
         assert session.settle()
-        told = session.stats()
-    assert told.counts["postponed"] == 3 and told.counts["failed"] >= 1
-    assert why in told.events[0].why and not told.kernels
+        stats = session.stats()
+    assert stats.counts["postponed"] == 3 and stats.counts["failed"] >= 1
+    assert why in stats.events[0].why and not stats.kernels
 
 
 def test_a_compiler_that_is_idle_ends_and_starts_again() -> None:

@@ -77,13 +77,13 @@ def test_a_forked_process_leaves_its_parent_alone(
         child = os.fork()
         if child == 0:
             ask(session, [2, 3])
-            told = False
+            refused = False
             try:
                 session.stats()
             except RuntimeError as e:  # the locks of the counts may be held by threads that are not
-                told = "call this" in str(e)
+                refused = "call this" in str(e)
             session.close()
-            os._exit(0 if told and stats() == () else 1)
+            os._exit(0 if refused and stats() == () else 1)
         assert os.waitpid(child, 0)[1] == 0
         ask(session, [2, 5, 5])
         assert session.settle()

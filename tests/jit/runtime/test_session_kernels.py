@@ -75,10 +75,10 @@ def test_a_kernel_that_breaks_is_told_and_not_made_again(compiled: CompiledShape
         session._manager.sites.insert(0, (2,), tvm_ffi.convert(broken))
         ask(session, [2] * 5)
         assert session.settle()
-        told = session.stats()
-    assert {(e.what, e.shape, e.why) for e in told.events} == {
+        stats = session.stats()
+    assert {(e.what, e.shape, e.why) for e in stats.events} == {
         ("failed", (2,), "a call of its kernel failed: RuntimeError: no memory")}  # fmt: skip
-    (site,) = told.sites
+    (site,) = stats.sites
     assert (site.hits, site.misses, site.failed_calls, site.kernels) == (0, 5, 1, 0)
 
 
@@ -144,10 +144,10 @@ def test_the_budget_bounds_kernels_and_says_so(
         for n in range(1, 6):
             ask(session, [n, n])
             assert session.settle()
-        told = session.stats()
-    assert told.kernels == 2
-    assert told.counts == {"compiled": 2, "refused": 3}
-    assert "the budget is exhausted: 2 kernels of" in told.events[-1].why
+        stats = session.stats()
+    assert stats.kernels == 2
+    assert stats.counts == {"compiled": 2, "refused": 3}
+    assert "the budget is exhausted: 2 kernels of" in stats.events[-1].why
 
 
 def test_a_kernel_that_is_idle_gives_room(
@@ -163,9 +163,9 @@ def test_a_kernel_that_is_idle_gives_room(
             ask(session, [2])
         ask(session, [3, 3])
         assert session.settle()
-        told = session.stats()
-    assert [(e.what, e.shape) for e in told.events[2:]] == [("evicted", (1,)), ("compiled", (3,))]
-    assert told.kernels == 2
+        stats = session.stats()
+    assert [(e.what, e.shape) for e in stats.events[2:]] == [("evicted", (1,)), ("compiled", (3,))]
+    assert stats.kernels == 2
 
 
 def dense_func() -> Any:

@@ -126,10 +126,10 @@ print(json.dumps(told))
 
 
 def test_every_module_that_compiles_a_kernel_is_among_the_sources(tmp_path: Path) -> None:
-    told = subprocess.run([sys.executable, "-c", LOADED, str(tmp_path / "k.so")],
+    process = subprocess.run([sys.executable, "-c", LOADED, str(tmp_path / "k.so")],
                           env=environment(), capture_output=True, text=True)  # fmt: skip
-    assert told.returncode == 0, told.stderr
-    loaded = {os.path.realpath(f) for f in json.loads(told.stdout)}
+    assert process.returncode == 0, process.stderr
+    loaded = {os.path.realpath(f) for f in json.loads(process.stdout)}
     hashed = {os.path.realpath(f) for f in kernel_key.source_files()}
     assert loaded <= hashed, loaded - hashed
     assert any("/layout/" in f for f in loaded)  # the layers below decide on code too
@@ -189,11 +189,11 @@ def test_another_process_has_the_same_key_and_runs_the_kernel(tmp_path: Path) ->
     mine = key(func, values, TARGET, "unchanged")
     assert store.put(mine, built) is not None
     built.unlink()
-    told = subprocess.run([sys.executable, "-c", SERVE, str(store.folder)],
+    process = subprocess.run([sys.executable, "-c", SERVE, str(store.folder)],
                           env={**environment(), "PYTHONHASHSEED": "7"},
                           capture_output=True, text=True)  # fmt: skip
-    assert told.returncode == 0, told.stderr
-    theirs, apart = json.loads(told.stdout)
+    assert process.returncode == 0, process.stderr
+    theirs, apart = json.loads(process.stdout)
     assert theirs == mine and apart == 0
     x = tvm.runtime.tensor(np.ones((5, 64), "float32"))
     w = tvm.runtime.tensor(np.ones((64, 32), "float32"))

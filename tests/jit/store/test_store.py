@@ -130,10 +130,10 @@ def test_a_folder_that_others_can_write_is_refused(
     put(store, KEYS[0])
     store.folder.chmod(mode)
     again = KernelStore(store.folder)
-    with pytest.warns(UserWarning, match=f"other users can write .*mode is {mode:04o}") as told:
+    with pytest.warns(UserWarning, match=f"other users can write .*mode is {mode:04o}") as caught:
         assert again.get(KEYS[0]) is None and again.get(KEYS[0]) is None
         assert again.put(KEYS[1], __file__) is None
-    assert len(told) == 1
+    assert len(caught) == 1
     store.folder.chmod(0o750)
     assert again.get(KEYS[0]) is not None and again.refusal() is None
 

@@ -49,9 +49,9 @@ def test_damaged_entries_are_ignored_with_a_warning_and_removed(tmp_path: Path, 
     damage, why = DAMAGES[name]
     store = KernelStore(tmp_path)
     damage(stored(store, KEY))
-    with pytest.warns(UserWarning) as told:
+    with pytest.warns(UserWarning) as caught:
         assert store.get(KEY) is None and store.get(KEY) is None
-    (warning,) = told
+    (warning,) = caught
     assert why in str(warning.message) and "ignored and removed" in str(warning.message)
     assert KEY not in {r.key for r in store.ls()}
     stored(store, KEY)
@@ -148,9 +148,9 @@ def test_where_nothing_can_be_written_it_goes_on_without(
 
     with monkeypatch.context() as m:
         m.setattr(os, call, fail)
-        with pytest.warns(UserWarning, match="not stored") as told:
+        with pytest.warns(UserWarning, match="not stored") as caught:
             assert store.put(KEY, __file__) is None and store.put(KEYS[2], __file__) is None
-    assert len(told) == 1 and os.strerror(number) in str(told[0].message)
+    assert len(caught) == 1 and os.strerror(number) in str(caught[0].message)
     assert [p.stem for p in tmp_path.iterdir()] == [KEYS[1]]
     assert store.get(KEYS[1]) is not None
     stored(store, KEY)

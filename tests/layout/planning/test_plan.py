@@ -146,14 +146,14 @@ def test_a_mask_of_bool_is_padded() -> None:
 def test_bytes_of_symbolic_and_of_padded_buffers() -> None:
     n = tvm.tirx.Var("n", "int64")
     mod = nets.net(nets.convolved, (n, 3, 8, 8))
-    told = plan_layout(mod, NHWC).report
-    assert [c.bytes for c in told.conversions] == [64 * 3 * 64 * 4, 64 * 8 * 64 * 4]
-    assert told.after.bytes == sum(c.bytes for c in told.conversions)
-    assert told.summary().endswith("symbolic extents count as 64")
+    report = plan_layout(mod, NHWC).report
+    assert [c.bytes for c in report.conversions] == [64 * 3 * 64 * 4, 64 * 8 * 64 * 4]
+    assert report.after.bytes == sum(c.bytes for c in report.conversions)
+    assert report.summary().endswith("symbolic extents count as 64")
     packed = {"conv2d": ["NCHW8c", "OIHW8i8o"]}
-    told = plan_layout(nets.net(nets.convolved, IMAGE), packed).report
-    assert [c.bytes for c in told.conversions] == [8 * 64 * 4] * 2  # 3 channels fill 8
-    assert "symbolic" not in told.summary()
+    report = plan_layout(nets.net(nets.convolved, IMAGE), packed).report
+    assert [c.bytes for c in report.conversions] == [8 * 64 * 4] * 2  # 3 channels fill 8
+    assert "symbolic" not in report.summary()
 
 
 def test_pins_move_the_conversion_to_the_caller() -> None:

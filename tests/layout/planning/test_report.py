@@ -48,11 +48,11 @@ def test_what_is_left_is_the_sum_of_the_conversions() -> None:
 
 
 def test_table_names_what_moved_and_why() -> None:
-    told = REPORT.table()
-    assert "y      float32[1, 16, 8, n]  NHWC    conv2d writes it so" in told
-    assert "NCHW -> NHWC" in told and "x is pinned, conv2d wants NHWC" in told
-    assert "a parameter" not in told  # x stays as it was
-    assert told.splitlines()[-1] == (
+    table = REPORT.table()
+    assert "y      float32[1, 16, 8, n]  NHWC    conv2d writes it so" in table
+    assert "NCHW -> NHWC" in table and "x is pinned, conv2d wants NHWC" in table
+    assert "a parameter" not in table  # x stays as it was
+    assert table.splitlines()[-1] == (
         "conversions: 3 (3.0 KiB) before, 1 (768 B) after; 1 of 2 values in another layout; "
         "the plan is optimal; symbolic extents count as 64"
     )
@@ -62,14 +62,14 @@ def test_table_names_what_moved_and_why() -> None:
 
 
 def test_json_has_every_value_and_can_be_read_back() -> None:
-    told = json.loads(json.dumps(REPORT.to_json()))
-    assert [v["layout"] for v in told["values"]] == ["NCHW", "NHWC"]
-    assert told["values"][1]["shape"] == [1, 16, 8, "n"]
-    assert told["before"] == {"number": 3, "bytes": 3072}
-    assert told["after"] == {"number": 1, "bytes": 768}
-    assert told["conversions"][0]["consumers"] == ["y"]
+    data = json.loads(json.dumps(REPORT.to_json()))
+    assert [v["layout"] for v in data["values"]] == ["NCHW", "NHWC"]
+    assert data["values"][1]["shape"] == [1, 16, 8, "n"]
+    assert data["before"] == {"number": 3, "bytes": 3072}
+    assert data["after"] == {"number": 1, "bytes": 768}
+    assert data["conversions"][0]["consumers"] == ["y"]
     conv = {"name": "y", "op": "relax.nn.conv2d", "implementation": "NHWC/OHWI", "why": "wanted"}
-    assert told["ops"] == [{**conv, "met": True}]
+    assert data["ops"] == [{**conv, "met": True}]
 
 
 def test_sizes_and_columns() -> None:
@@ -87,13 +87,13 @@ def test_values_are_called_by_the_letters_of_their_operators() -> None:
                            kernel_layout="OHWI"))  # fmt: skip
         return emit(relax.op.mean(emit(nn.relu(y)), [1]))
 
-    told = plan_layout(nets.net(build, (1, 16, 16, 8)), {"conv2d": ["NCHW4c", "OIHW4i4o"]}).report
-    layouts = {v.name: v.layout.spell() for v in told.values}
+    report = plan_layout(nets.net(build, (1, 16, 16, 8)), {"conv2d": ["NCHW4c", "OIHW4i4o"]}).report
+    layouts = {v.name: v.layout.spell() for v in report.values}
     assert (layouts["x0"], layouts["lv"], layouts["lv1"]) == ("NHWC", "NCHW4c", "NCHW4c")
-    assert told.values[-1].layout.axes == "NWC"
-    assert told.conversions[0].source.spell() == "NHWC"
-    assert told.conversions[0].target.spell() == "NCHW4c"
-    assert {o.implementation for o in told.ops if o.op != "mean"} == {"NCHW4c"}
+    assert report.values[-1].layout.axes == "NWC"
+    assert report.conversions[0].source.spell() == "NHWC"
+    assert report.conversions[0].target.spell() == "NCHW4c"
+    assert {o.implementation for o in report.ops if o.op != "mean"} == {"NCHW4c"}
 
 
 def test_letters_do_not_pass_from_packed_values(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,5 +109,5 @@ def test_letters_do_not_pass_from_packed_values(monkeypatch: pytest.MonkeyPatch)
         return letters(graph, {**specs, last: replace(specs[last], strings=("ABC8c", "ABC"))})
 
     monkeypatch.setattr(explain, "letters", packed)
-    told = plan_layout(nets.net(build, (1, 3, 8, 16)), {"conv2d": ["NHWC", "OHWI"]}).report
-    assert [v.layout.axes for v in told.values[:2]] == ["NCHW", "NCHW"]
+    report = plan_layout(nets.net(build, (1, 3, 8, 16)), {"conv2d": ["NHWC", "OHWI"]}).report
+    assert [v.layout.axes for v in report.values[:2]] == ["NCHW", "NCHW"]

@@ -34,8 +34,8 @@ def test_a_normalisation_passes_over_its_image_once() -> None:
     layouts = [NHWC, None, None, None, None, NHWC, None, None]
     found = rewrite(func, layouts)
     assert isinstance(found, Rewritten)
-    told = found.certificate  # the product with gamma goes into the sum with beta
-    assert not told.exact and any("contracts" in a for a in told.assumptions)
+    certificate = found.certificate  # the product with gamma goes into the sum with beta
+    assert not certificate.exact and any("contracts" in a for a in certificate.assumptions)
     wide = [s for s in stages(found.func) if len(s.writes[0].shape) == 4
             and s.writes[0].shape[1].const != 1]  # fmt: skip
     assert len(wide) == 1 and len(wide[0].reads) == 5, found.func

@@ -33,7 +33,7 @@ def test_a_string_is_read_and_written(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("NCH4", "letters and factors"),
         ("NCHHW", "before its axis"),
@@ -43,8 +43,8 @@ def test_a_string_is_read_and_written(text: str) -> None:
         ("NCHW0c", "is not an axis or split axis of"),
     ],
 )
-def test_what_is_no_layout(text: str, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_what_is_no_layout(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         Layout.parse(text)
 
 

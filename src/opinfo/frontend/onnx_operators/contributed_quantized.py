@@ -13,7 +13,7 @@ from ..onnx_graph.contributed_attributes import check_absent, check_attributes
 from ..onnx_graph.converter_table import MICROSOFT, converts
 from ..onnx_graph.onnx_node import OnnxNode, dims_of
 from ..onnx_graph.values import TensorValue, of_expr
-from .attention.multi_head import Inputs, of_projections
+from .attention.multi_head import MaskInputs, of_projections
 from .pools import average_of_places, average_pool
 from .quantize_linear import dequantize_linear, quantize_linear
 from .quantized import codes_of, matmul_integer, rounded
@@ -74,7 +74,7 @@ def quantized_attention(node: OnnxNode) -> list[Any]:
                      {"do_rotary": 0, "past_present_share_buffer": 0})  # fmt: skip
     product = _integers(node, [*node.inputs[:2], _input(node, 6), _input(node, 7)])
     product = node.emit(_scaled(node, product, [_number(node, 3), node.tensor(4)], 2))
-    return of_projections(node, product, Inputs(5, len(node.inputs), packed=True), 8)
+    return of_projections(node, product, MaskInputs(5, len(node.inputs), packed=True), 8)
 
 
 @converts("QGemm", domain=MICROSOFT)
