@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..terms.condition_terms import ite, parts
-from ..terms.term import CallTerm, Fold, Int, Load, Term, as_int, fold
+from ..terms.term import CallTerm, Fold, Int, Load, Term, as_int, bare, fold
 from ..terms.traversal import replace, subterms
 
 DISTINCT = "indices that select what a loop stores are distinct"
@@ -17,18 +17,18 @@ def stored_once(term: Term) -> Term:
     With distinct places at most one iteration stores, and it reads the initial value. Only the last
     series of stores is changed, in each case of a selection.
     """
-    single = (term.atom or term) if isinstance(term, Int) else term
+    single = bare(term)
     if isinstance(single, CallTerm) and single.op == "ite":
         condition, yes, no = single.args
         return ite(condition, stored_once(yes), stored_once(no))
     if not isinstance(single, Fold) or len(single.states) != 1:
         return term
     (state,), (start,), update = single.states, single.inits, single.updates[0]
-    choice = (update.atom or update) if isinstance(update, Int) else update
+    choice = bare(update)
     if not (isinstance(choice, CallTerm) and choice.op == "ite" and _selects(choice, single)):
         return term
     condition, value, no = choice.args
-    atom = (start.atom or start) if isinstance(start, Int) else start
+    atom = bare(start)
     new = ite(condition, replace(value, {state: atom}), no)
     update = as_int(new) if isinstance(update, Int) else new
     return fold(single.axis, single.states, single.inits, (update,))
@@ -38,7 +38,7 @@ def _selects(choice: CallTerm, loop: Fold) -> bool:
     """Whether data of an iteration decide if it stores in the element, and nothing else is kept."""
     condition, _, no = choice.args
     state = loop.states[0]
-    kept = (no.atom or no) if isinstance(no, Int) else no
+    kept = bare(no)
     if kept is not state or state in subterms(condition):
         return False
     return any(_equates(c, loop) for c in parts(condition))

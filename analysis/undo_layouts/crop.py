@@ -12,9 +12,8 @@ from ..proofs.context import simplify, thorough
 from ..terms.condition_terms import ge0
 from ..terms.order import bounds
 from ..terms.scalar import is_literal
-from ..terms.term import ONE, CallTerm, TensorVar, Term, Var, as_int, integer
+from ..terms.term import ONE, CallTerm, TensorVar, Term, Var, as_int, bare, integer
 from .coordinate_change import LogicalState, apply_change, crop, guarded_loads
-from .tensor_access import bare
 
 
 def crop_padding(state: LogicalState) -> LogicalState:

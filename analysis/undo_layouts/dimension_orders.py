@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..terms.term import ONE, TensorVar
+from ..terms.term import ONE, TensorVar, only
 from ..terms.traversal import free
 from .coordinate_change import LogicalState, apply_change, arrange
-from .tensor_access import Accesses, accesses, classes, only
+from .tensor_access import Accesses, accesses, classes
 
 Order = Sequence[int | None]
 Holes = Callable[[list[int], Sequence[int | None], int], list[int]]

@@ -17,10 +17,10 @@ from itertools import permutations
 
 from ..terms.integer import floordiv
 from ..terms.quotient import is_div
-from ..terms.term import ONE, Int, TensorVar, Term, Var, as_int, fresh, mul
+from ..terms.term import ONE, Int, TensorVar, Term, Var, as_int, fresh, mul, only
 from ..terms.traversal import free, ints, subterms
 from .coordinate_change import LogicalState, apply_change, merge
-from .tensor_access import Access, Accesses, coefficient, only
+from .tensor_access import Access, Accesses, coefficient
 
 Pair = tuple[int, int, int]
 """Position of a parameter, its outer and its inner dimension."""

@@ -135,16 +135,6 @@ def classes(uses: Accesses, tensors: tuple[TensorVar, ...]) -> dict[Dim, int]:
     }
 
 
-def bare(term: Term) -> Term:
-    """Return a term without the polynomial around a single atom."""
-    return (term.atom or term) if isinstance(term, Int) else term
-
-
-def only(poly: Int) -> Var | None:
-    """Return the variable if the index is exactly one variable, else None."""
-    return poly.atom if isinstance(poly.atom, Var) else None
-
-
 def coefficient(poly: Int, var: Var) -> Int | None:
     """Return the factor of a variable in a polynomial; None if the polynomial is not linear."""
     terms = {}

@@ -27,6 +27,7 @@ from ...terms.term import (
     Term,
     Var,
     as_int,
+    bare,
     fold,
     load,
     mul,
@@ -38,11 +39,6 @@ from ..effects.effects import Write
 from ..tir.unliftable import Unliftable
 
 Terms = tuple[Term, ...]
-
-
-def atom(term: Term) -> Term:
-    """Return the single atom of an integer; any other term unchanged."""
-    return (term.atom or term) if isinstance(term, Int) else term
 
 
 def close_together(
@@ -58,7 +54,7 @@ def close_together(
     """
     order = [tensor, *(member for member in group if member is not tensor)]
     writes = [group[member] for member in order]
-    loads = [atom(load(member, w.index)) for member, w in zip(order, writes, strict=True)]
+    loads = [bare(load(member, w.index)) for member, w in zip(order, writes, strict=True)]
     inside, outside = zip(*(_guards(var, w, loads) for w in writes), strict=True)
     if any(o is not outside[0] for o in outside) or any(
         write.vars != writes[0].vars or set(write.inverse) != set(write.vars) for write in writes
@@ -105,14 +101,14 @@ def _started(
     placed = dict(zip(loads, states, strict=True))
     resets = _resets(var, loads, updates)
     inits = tuple(
-        next((atom(substitute(s, {var: ZERO})) for s, y in resets.items() if y is term), term)
+        next((bare(substitute(s, {var: ZERO})) for s, y in resets.items() if y is term), term)
         for term in loads
     )
     seen = {**placed, **{s: placed[x] for s, x in resets.items()}}
     general = tuple(replace(u, seen) for u in updates)
     start, first = dict(zip(states, inits, strict=True)), {var: ZERO}
     for update, rewritten in zip(updates, general, strict=True):
-        if atom(substitute(update, first)) is not atom(
+        if bare(substitute(update, first)) is not bare(
             replace(substitute(rewritten, first), start)
         ):
             return tuple(loads), tuple(replace(u, placed) for u in updates)
@@ -125,7 +121,7 @@ def _resets(var: Var, loads: Sequence[Term], updates: Terms) -> dict[Term, Term]
     resets: dict[Term, Term] = {}
     for term in (s for u in updates for s in subterms(u)):
         if isinstance(term, CallTerm) and term.op == "ite" and var in free(term.args[0]):
-            seen = atom(simplify(term, later))
+            seen = bare(simplify(term, later))
             if seen in loads:
                 resets[term] = seen
     return resets
@@ -157,8 +153,8 @@ def _flattened(
     axis: Var, states: tuple[CallTerm, ...], inits: Terms, updates: Terms
 ) -> Term | None:
     """Nested folds of the same states, where the inner one starts from the outer one's."""
-    inner = atom(updates[0])
-    if not isinstance(inner, Fold) or {*map(atom, inner.inits)} != set(states):
+    inner = bare(updates[0])
+    if not isinstance(inner, Fold) or {*map(bare, inner.inits)} != set(states):
         return None
     if len(inner.states) != len(states) or inner.axis.extent is None or axis.extent is None:
         return None
@@ -168,9 +164,9 @@ def _flattened(
         or any(not set(states).isdisjoint(subterms(u)) for u in inner.updates)
     ):
         return None
-    outer = {s: states.index(atom(x)) for s, x in zip(inner.states, inner.inits, strict=True)}
+    outer = {s: states.index(bare(x)) for s, x in zip(inner.states, inner.inits, strict=True)}
     for k, call in enumerate(inner.states):
-        if atom(updates[outer[call]]) is not atom(_result(inner, k)):
+        if bare(updates[outer[call]]) is not bare(_result(inner, k)):
             return None
     name = f"{axis.name}.{inner.axis.name}"
     fused = variable("loop", name, mul(axis.extent, inner.axis.extent))
@@ -193,7 +189,7 @@ def _result(loop: Fold, k: int) -> Term:
 
 def _strided(axis: Var, states: tuple[CallTerm, ...], inits: Terms, updates: Terms) -> Term | None:
     """The loop over every n-th iteration, if all others are idle: ``axis % n == r``."""
-    first, extent = atom(updates[0]), axis.extent
+    first, extent = bare(updates[0]), axis.extent
     assert extent is not None
     for term in parts(first.args[0]) if isinstance(first, CallTerm) and first.op == "ite" else ():
         if not (isinstance(term, CallTerm) and term.op == "eq0") or axis not in free(term):
@@ -229,7 +225,7 @@ def _remainder(poly: Int, axis: Var) -> tuple[Int, Int] | None:
 
 def _trimmed(axis: Var, states: tuple[CallTerm, ...], inits: Terms, updates: Terms) -> Term:
     """The loop without final iterations that a guard ``axis < extent`` makes idle."""
-    first = atom(updates[0])
+    first = bare(updates[0])
     assert axis.extent is not None
     for term in parts(first.args[0]) if isinstance(first, CallTerm) and first.op == "ite" else ():
         if not (isinstance(term, CallTerm) and term.op == "ge0"):
@@ -247,7 +243,7 @@ def _trimmed(axis: Var, states: tuple[CallTerm, ...], inits: Terms, updates: Ter
 
 def idle(condition: Term, update: Term, state: Term) -> bool:
     """Return whether an update keeps the state wherever the condition does not hold."""
-    term = atom(update)
+    term = bare(update)
     if not (isinstance(term, CallTerm) and term.op == "ite" and condition in parts(term.args[0])):
         return False
-    return atom(term.args[2]) is state
+    return bare(term.args[2]) is state

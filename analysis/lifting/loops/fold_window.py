@@ -12,14 +12,14 @@ from ...terms.condition_terms import parts
 from ...terms.integer import floordiv
 from ...terms.order import ranges_over
 from ...terms.quotient import is_div
-from ...terms.term import CallTerm, Fold, Int, Term, Var, as_int, mul, variable
+from ...terms.term import CallTerm, Fold, Int, Term, Var, as_int, bare, mul, variable
 from ...terms.traversal import free, substitute
-from .fold import atom, idle, make_fold
+from .fold import idle, make_fold
 
 
 def windowed(loop: Fold) -> Term | None:
     """Return the fold over the iterations that do anything; None if it is not such a fold."""
-    first, axis = atom(loop.updates[0]), loop.axis
+    first, axis = bare(loop.updates[0]), loop.axis
     assert axis.extent is not None
     for term in parts(first.args[0]) if isinstance(first, CallTerm) and first.op == "ite" else ():
         if not (isinstance(term, CallTerm) and term.op == "eq0") or axis not in free(term):

@@ -26,6 +26,7 @@ from ...terms.term import (
     Term,
     Var,
     as_int,
+    bare,
     fresh,
     load,
 )
@@ -142,7 +143,7 @@ def _close(var: Var, tensor: TensorVar, write: Write, carried: Set[Term], body: 
     if not carried:
         return _quantify(var, write)
     previous = load(tensor, write.index)
-    state = (previous.atom or previous) if isinstance(previous, Int) else previous
+    state = bare(previous)
     independent = all(o is write or _disjoint(var, o, write, tensor) for o in body.writes[tensor])
     if carried == {state} and var not in free(previous) and independent:
         try:

@@ -23,6 +23,7 @@ from ...terms.term import (
     Term,
     Var,
     as_int,
+    bare,
     fresh,
     load,
     raw_call,
@@ -62,10 +63,10 @@ def close_scan(var: Var, tensor: TensorVar, write: Write, body: Effects, carried
             if not tensors(poly).isdisjoint(changing):
                 raise Unliftable("a loop computes the address of its store", tensor.name)
         state = _state(var, term, write, body, carried)
-        after = atom(state.update)
-        if after is not atom(state.seen):
-            values[after] = atom(_prefix(var, tensor, state, as_int(var) + 1))
-        values[term] = atom(_prefix(var, tensor, state, as_int(var)))
+        after = bare(state.update)
+        if after is not bare(state.seen):
+            values[after] = bare(_prefix(var, tensor, state, as_int(var) + 1))
+        values[term] = bare(_prefix(var, tensor, state, as_int(var)))
     value = replace(write.value, values)
     is_integer = isinstance(write.value, Int)
     return Write(
@@ -74,11 +75,6 @@ def close_scan(var: Var, tensor: TensorVar, write: Write, body: Effects, carried
         write.index,
         as_int(value) if is_integer else value,
     )
-
-
-def atom(term: Term) -> Term:
-    """Return the single atom of an integer; any other term unchanged."""
-    return (term.atom or term) if isinstance(term, Int) else term
 
 
 def _state(var: Var, seen: Load, consumer: Write, body: Effects, carried: Carried) -> _ScanState:

@@ -26,6 +26,7 @@ from ...terms.term import (
     Term,
     Var,
     as_int,
+    bare,
     fresh,
     load,
     raw_call,
@@ -33,7 +34,7 @@ from ...terms.term import (
 from ...terms.traversal import free, replace, tensors
 from ..effects.effects import Effects, Write
 from ..tir.unliftable import Unliftable
-from .fold import atom, make_fold
+from .fold import make_fold
 from .scan import Carried
 
 
@@ -55,7 +56,7 @@ def close_scatter(
     """Return the effect of all iterations on every element."""
     if any(not tensors(e).isdisjoint(body.writes) for e in write.index):
         raise Unliftable("a loop computes the address of its store", tensor.name)
-    previous = atom(load(tensor, write.index))
+    previous = bare(load(tensor, write.index))
     is_integer = tensor.dtype in INT_DTYPES
     state = raw_call(f"state {var.name}", (), "int" if is_integer else tensor.dtype)
     write = Write(
@@ -83,8 +84,8 @@ def close_scatter(
 
 def _chosen(condition: Term, value: Term, state: Term) -> Term:
     """``value if condition else state``, inside a fold at each of its steps."""
-    term = atom(value)
-    if not isinstance(term, Fold) or len(term.states) > 1 or atom(term.inits[0]) is not atom(state):
+    term = bare(value)
+    if not isinstance(term, Fold) or len(term.states) > 1 or bare(term.inits[0]) is not bare(state):
         return ite(condition, value, state)
     previous = as_int(term.states[0]) if isinstance(term.updates[0], Int) else term.states[0]
     return make_fold(

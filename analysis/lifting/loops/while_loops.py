@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...terms.condition_terms import conj
-from ...terms.term import FOREVER, Load, TensorVar, Term, fresh, load
+from ...terms.term import FOREVER, Load, TensorVar, Term, bare, fresh, load
 from ...terms.traversal import subterms, tensors
 from ..effects.effects import Effects, Write
 from ..tir.unliftable import Unliftable
-from .fold import atom, close_together
+from .fold import close_together
 
 
 def close_while(condition: Term, body: Effects) -> Effects:
@@ -25,7 +25,7 @@ def close_while(condition: Term, body: Effects) -> Effects:
     var, out = fresh(FOREVER), Effects()
     group = {t: _only(t, writes) for t, writes in body.writes.items()}
     group = {t: replace(w, guard=conj(condition, w.guard)) for t, w in group.items()}
-    states = {atom(load(t, w.index)) for t, w in group.items()}
+    states = {bare(load(t, w.index)) for t, w in group.items()}
     for write in group.values():
         _check(write, frozenset(group), states)
     places = {t: n for n, t in enumerate(group)}

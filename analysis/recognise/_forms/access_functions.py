@@ -26,15 +26,11 @@ from ...terms.term import (
     TensorVar,
     Term,
     as_int,
+    bare,
     mul,
     polynomial,
 )
 from ...terms.traversal import free
-
-
-def atom(term: Term) -> Term:
-    """The single atom of an integer; other terms unchanged."""
-    return (term.atom or term) if isinstance(term, Int) else term
 
 
 @dataclass(frozen=True)
@@ -49,7 +45,7 @@ class AccessRead:
 
 def read_of(definition: OutputDefinition) -> AccessRead | Refusal:
     """The output as a single load."""
-    term = atom(definition.body)
+    term = bare(definition.body)
     if not isinstance(term, Load):
         return Refusal("the compute is not one load")
     return AccessRead(definition.out, definition.axes, term.tensor, term.indices)
@@ -75,7 +71,7 @@ class SelectionLeaf:
 
 def pieces(body: Term, conditions: tuple[Term, ...] = ()) -> Iterator[SelectionLeaf]:
     """The leaves of nested selections, in the order in which they are tried."""
-    term = atom(body)
+    term = bare(body)
     if not (isinstance(term, CallTerm) and term.op == "ite"):
         yield SelectionLeaf(conditions, term)
         return

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ...terms.condition_terms import parts
 from ...terms.reduction_terms import split_guard
 from ...terms.scalar import is_const
-from ...terms.term import TRUE, ZERO, CallTerm, Const, Int, Load, Reduce, Term, Var
+from ...terms.term import TRUE, ZERO, CallTerm, Const, Int, Load, Reduce, Term, Var, bare, only
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,6 @@ class Product:
     reduce: Combined
     guards: tuple[Term, ...]
     loads: tuple[Load, ...]
-
-
-def bare(term: Term) -> Term:
-    """A term without the polynomial around a single atom."""
-    return (term.atom or term) if isinstance(term, Int) else term
 
 
 def uncast(term: Term) -> Term:
@@ -94,11 +89,6 @@ def affine(poly: Int) -> tuple[dict[Var, int], int] | None:
         else:
             return None
     return coefs, shift
-
-
-def only(poly: Int) -> Var | None:
-    """The variable if the index is exactly one variable."""
-    return poly.atom if isinstance(poly.atom, Var) else None
 
 
 __all__ = [

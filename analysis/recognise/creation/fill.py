@@ -20,9 +20,9 @@ from ...registry import Matches, Refuses, recogniser
 from ...results.op_info import Refusal
 from ...terms.order import is_closed
 from ...terms.scalar import is_const
-from ...terms.term import FALSE, ONE, TRUE, CallTerm, Int, Load, Term, Var, as_int
+from ...terms.term import FALSE, ONE, TRUE, CallTerm, Int, Load, Term, Var, as_int, bare
 from ...terms.traversal import free
-from .._forms.access_functions import affine, atom, dims, literal, plain
+from .._forms.access_functions import affine, dims, literal, plain
 from .._forms.sums_of_products import uncast
 
 MATCHES = [
@@ -178,7 +178,7 @@ def _last(end: Int, step: Int) -> tuple[Undetermined, ...]:
 def eye(expression: TensorExpression) -> Outcome:
     """Match ``out[i, j] = 1 if j - i = k else 0``."""
     (definition,) = expression.outputs[:1]
-    body = atom(definition.body)
+    body = bare(definition.body)
     if len(expression.outputs) != 1 or len(definition.axes) != 2 or not isinstance(body, CallTerm):
         return Refusal("the compute is not a selection over a matrix")
     condition, inside, outside = body.args if body.op == "ite" else (body, TRUE, FALSE)
@@ -204,7 +204,7 @@ def eye(expression: TensorExpression) -> Outcome:
 def one_hot(expression: TensorExpression) -> Outcome:
     """Match ``out[y] = on if t[y without d] = d else off``."""
     (definition,) = expression.outputs[:1]
-    body = atom(definition.body)
+    body = bare(definition.body)
     if len(expression.outputs) != 1 or not isinstance(body, CallTerm):
         return Refusal("the compute is not a selection")
     condition, on, off = _selection(body)
@@ -240,7 +240,7 @@ def _typed(value: float | int | None, dtype: str) -> float | int | Constant | No
 def trilu(expression: TensorExpression) -> Outcome:
     """Match ``out[…, i, j] = x[…, i, j] if j - i <= k else 0``."""
     (definition,) = expression.outputs[:1]
-    body = atom(definition.body)
+    body = bare(definition.body)
     if (
         len(expression.outputs) != 1
         or len(definition.axes) < 2
@@ -248,7 +248,7 @@ def trilu(expression: TensorExpression) -> Outcome:
         or body.op != "ite"
     ):
         return Refusal("the compute is not a selection over matrices")
-    condition, term, outside = body.args[0], atom(body.args[1]), body.args[2]
+    condition, term, outside = body.args[0], bare(body.args[1]), body.args[2]
     if not isinstance(term, Load) or term.indices != definition.axes or not is_const(outside, 0):
         return Refusal("the compute does not select between the input at its own coordinates and 0")
     diagonal = _diagonal(condition, definition.axes) if isinstance(condition, CallTerm) else None

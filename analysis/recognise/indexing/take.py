@@ -19,9 +19,9 @@ from ...proposal.proposal import Proposal
 from ...registry import Matches, Refuses, recogniser
 from ...results.op_info import Refusal
 from ...terms.order import is_closed
-from ...terms.term import ONE, ZERO, CallTerm, Int, Load, Term
+from ...terms.term import ONE, ZERO, CallTerm, Int, Load, Term, bare
 from ...terms.traversal import subterms
-from .._forms.access_functions import AccessRead, atom, plain, single_read
+from .._forms.access_functions import AccessRead, plain, single_read
 
 MATCHES = [
     Matches("relax.take", ("float32[10, n]", "int64[3]"), {"axis": 0, "mode": "fast"}),
@@ -118,9 +118,9 @@ def _at_size(reading: AccessRead) -> Outcome:
 def _outer(expression: TensorExpression) -> AccessRead | Refusal:
     """The load, for mode ``nan`` inside its bounds check."""
     (definition,) = expression.outputs[:1]
-    body = atom(definition.body)
+    body = bare(definition.body)
     if len(expression.outputs) == 1 and isinstance(body, CallTerm) and body.op == "ite":
-        term = atom(body.args[1])
+        term = bare(body.args[1])
         if isinstance(term, Load):
             return AccessRead(definition.out, definition.axes, term.tensor, term.indices)
     return single_read(expression)
@@ -129,7 +129,7 @@ def _outer(expression: TensorExpression) -> AccessRead | Refusal:
 def _mode(expression: TensorExpression, poly: Int, load: Load) -> str | Refusal:
     """The mode suggested by the operations in the index; the certificate decides."""
     if poly.atom is load:
-        return "fast" if isinstance(atom(expression.outputs[0].body), Load) else "nan"
+        return "fast" if isinstance(bare(expression.outputs[0].body), Load) else "nan"
     ops = {s.op for s in subterms(poly) if isinstance(s, CallTerm)}
     if "truncdiv" in ops:
         return "wrap"

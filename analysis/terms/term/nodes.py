@@ -207,6 +207,16 @@ def as_int(term: Term) -> Int:
     return term if isinstance(term, Int) else _polynomial((((term,), 1),))
 
 
+def bare(term: Term) -> Term:
+    """Return a term without the polynomial around a single atom."""
+    return (term.atom or term) if isinstance(term, Int) else term
+
+
+def only(poly: Int) -> Var | None:
+    """Return the variable if the polynomial is exactly one variable, else None."""
+    return poly.atom if isinstance(poly.atom, Var) else None
+
+
 def add(a: Int, b: Int) -> Int:
     if not a.terms:
         return b
