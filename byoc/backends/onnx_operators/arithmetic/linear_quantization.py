@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ....backend.region import Call, Tensor
+from ....backend.region import Call
 from ....patterns.pattern import Node
 from ..graph.element_types import SINGLE, SMALL
 from ..graph.graph_writer import GraphWriter
-from ..graph.onnx_conditions import OnnxOperator, typed
+from ..graph.onnx_conditions import OnnxOperator, first_tensor, typed
 
 
 def _axis(call: Call) -> int:
@@ -18,7 +18,7 @@ def linear(name: str, integer: int) -> OnnxOperator:
     """`QuantizeLinear` or `DequantizeLinear`; ``integer`` is -1 if the result has integers."""
 
     def write(writer: GraphWriter, call: Call, xs: list[str]) -> str:
-        data = next(o for o in call.operands if isinstance(o, Tensor))
+        data = first_tensor(call)
         small = call.result.dtype if integer < 0 else data.dtype
         scale, zero = (_vector(writer, x) for x in xs[1:])
         if zero in writer.arrays:

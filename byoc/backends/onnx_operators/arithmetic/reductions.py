@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....backend.region import Call, Tensor
+from ....backend.region import Call
 from ....patterns.pattern import Node
 from ....patterns.suggest import Unmet
 from ..graph.element_types import ELEMENT_TYPES, FLOAT, NUMBERS, SMALL
 from ..graph.graph_writer import GraphWriter
-from ..graph.onnx_conditions import OnnxOperator, Write, ints, is_, typed
+from ..graph.onnx_conditions import OnnxOperator, Write, along, first_tensor, ints, is_, typed
 
 _FLOATS = typed(FLOAT)
 _SUMMED = typed((*FLOAT, "int32", "int64"))
 _ORDERED = typed((*FLOAT, "int32", "int64", *SMALL))
 
 
-def _data(call: Call) -> Tensor:
-    return next(o for o in call.operands if isinstance(o, Tensor))
-
-
 def _axes(call: Call) -> list[int]:
     """The reduced axes, from 0."""
-    rank, axes = len(_data(call).shape), call.attrs["axis"]
+    rank, axes = len(first_tensor(call).shape), call.attrs["axis"]
     return list(range(rank)) if axes is None else sorted(a % rank for a in ints(axes))
 
 
@@ -39,7 +35,7 @@ def spatial(name: str, pool: str) -> Write:
     layouts."""
 
     def write(writer: GraphWriter, call: Call, xs: list[str]) -> str | Sequence[str]:
-        axes, rank = _axes(call), len(_data(call).shape)
+        axes, rank = _axes(call), len(first_tensor(call).shape)
         image = rank in (4, 5) and axes == list(range(2, rank))
         if not image or call.result.dtype not in FLOAT:
             return reduced(name)(writer, call, xs)
@@ -71,13 +67,9 @@ def position(name: str) -> Write:
     return write
 
 
-def along(name: str) -> Write:
-    return lambda w, c, xs: w.node(name, xs, axis=int(c.attrs["axis"]))
-
-
 def running(writer: GraphWriter, call: Call, xs: list[str]) -> str:
     """Sums of the elements so far, in the dtype of the result."""
-    data, axis = _data(call), call.attrs["axis"]
+    data, axis = first_tensor(call), call.attrs["axis"]
     name = xs[0] if axis is not None else writer.reshape(xs[0], [-1])
     if data.dtype != call.result.dtype:
         name = writer.node("Cast", [name], to=ELEMENT_TYPES[call.result.dtype])

@@ -129,6 +129,16 @@ def ints(values: Any) -> list[int]:
     return [int(v) for v in values]
 
 
+def first_tensor(call: Call) -> Tensor:
+    """The first operand that is a tensor."""
+    return next(o for o in call.operands if isinstance(o, Tensor))
+
+
+def along(name: str) -> Write:
+    """Write an operator of ONNX whose only attribute is the axis."""
+    return lambda w, c, xs: w.node(name, xs, axis=int(c.attrs["axis"]))
+
+
 def arguments(writer: GraphWriter, call: Call, xs: Sequence[str], dtype: str = "") -> list[str]:
     """The names of all arguments in order; literals become constants of ``dtype``.
 

@@ -12,7 +12,9 @@ from ..graph.graph_writer import GraphWriter
 from ..graph.onnx_conditions import (
     OnnxOperator,
     Write,
+    along,
     arguments,
+    first_tensor,
     fixed,
     integers,
     is_,
@@ -26,7 +28,7 @@ _SELECTED = typed(ALL, ALL, INDICES)
 
 def take(writer: GraphWriter, call: Call, xs: list[str]) -> str:
     """A gather; indices outside of the axis are undefined, clipped or wrapped, as Relax says."""
-    data = next(o for o in call.operands if isinstance(o, Tensor))
+    data = first_tensor(call)
     indices = next((o for o in call.operands[1:] if isinstance(o, Tensor)), None)
     both = arguments(writer, call, xs, "int64")
     axis = 0 if call.attrs["axis"] is None else int(call.attrs["axis"]) % len(data.shape)
@@ -79,10 +81,6 @@ def takeable(node: Node) -> str | None:
     return None
 
 
-def along(name: str) -> Write:
-    return lambda w, c, xs: w.node(name, xs, axis=int(c.attrs["axis"]))
-
-
 def gather_nd(writer: GraphWriter, call: Call, xs: list[str]) -> str:
     indices = xs[1]
     tensor = [o for o in call.operands if isinstance(o, Tensor)][1]
@@ -117,7 +115,7 @@ def ordered(result: int) -> Write:
     """A sort; the values, or their places before."""
 
     def write(writer: GraphWriter, call: Call, xs: list[str]) -> str:
-        data = next(o for o in call.operands if isinstance(o, Tensor))
+        data = first_tensor(call)
         count = writer.vector([data.shape[int(call.attrs["axis"])]])
         dtype = call.result.dtype if result else ""
         falling = bool(call.attrs["descending"])

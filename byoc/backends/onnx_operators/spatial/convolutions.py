@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from ....backend.region import Call
@@ -26,6 +27,11 @@ def order(layout: str, target: str) -> list[int]:
 
 def data_layout(rank: int) -> str:
     return "NC" + _SPATIAL[rank - 2]
+
+
+def spatial_extents(shape: Sequence[Any], layout: str) -> list[Any]:
+    """The extents of the spatial axes, in the order of ONNX."""
+    return [shape[k] for k in order(layout, data_layout(len(layout)))[2:]]
 
 
 def in_onnx(writer: GraphWriter, name: str, layout: str) -> str:

@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from .....analysis.support.tvm_compat import sym
-from ....backend.region import Call, Tensor
+from ....backend.region import Call
 from ....patterns.pattern import Node
 from ....patterns.suggest import Unmet
 from ..graph.element_types import FLOAT
 from ..graph.graph_writer import GraphWriter
-from ..graph.onnx_conditions import OnnxOperator, expressible, is_, plain, typed
-from .convolutions import data_layout, in_onnx, order, out_of_onnx
+from ..graph.onnx_conditions import OnnxOperator, expressible, first_tensor, is_, plain, typed
+from .convolutions import data_layout, in_onnx, order, out_of_onnx, spatial_extents
 
 METHODS = {"nearest_neighbor": "nearest", "linear": "linear", "cubic": "cubic"}
 MODES = ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel")
@@ -29,8 +29,8 @@ _FACTORS = (2, 3, 4, 8)
 
 def resize(writer: GraphWriter, call: Call, xs: list[str]) -> str:
     attrs, layout = call.attrs, str(call.attrs["layout"])
-    data = next(o for o in call.operands if isinstance(o, Tensor))
-    before, after = (_image(t.shape, layout) for t in (data, call.result))
+    data = first_tensor(call)
+    before, after = (spatial_extents(t.shape, layout) for t in (data, call.result))
     method, mode = str(attrs["method"]), str(attrs["coordinate_transformation_mode"])
     more: dict[str, Any] = {"coordinate_transformation_mode": mode, "mode": METHODS[method]}
     if method == "nearest_neighbor":
@@ -47,10 +47,6 @@ def resize(writer: GraphWriter, call: Call, xs: list[str]) -> str:
         whole = [*_outer(data.shape, layout), *after]
         resized = writer.node("Resize", [image, "", "", writer.vector(whole)], **more)
     return out_of_onnx(writer, resized, layout)
-
-
-def _image(shape: Any, layout: str) -> list[Any]:
-    return [shape[k] for k in order(layout, data_layout(len(layout)))[2:]]
 
 
 def _outer(shape: Any, layout: str) -> list[Any]:
@@ -79,7 +75,7 @@ def same_pixels(node: Node) -> str | Unmet | None:
     data, attrs, layout = node.operand(0), node.info.attrs, str(plain(node, "layout"))
     if data is None:
         return "the data is a literal"
-    before, after = (_image(v.shape, layout) for v in (data, node.result))
+    before, after = (spatial_extents(v.shape, layout) for v in (data, node.result))
     factors = [factor(b, a) for b, a in zip(before, after, strict=True)]
     static = all(isinstance(e, int) for e in (*before, *after))
     if str(attrs["method"]) == "nearest_neighbor":

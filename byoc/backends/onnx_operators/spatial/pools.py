@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....backend.region import Call, Tensor
+from ....backend.region import Call
 from ....patterns.pattern import Node
 from ..graph.element_types import FLOAT, SMALL
 from ..graph.graph_writer import GraphWriter
-from ..graph.onnx_conditions import OnnxOperator, ints, plain, typed
-from .convolutions import data_layout, in_onnx, order, out_of_onnx
+from ..graph.onnx_conditions import OnnxOperator, first_tensor, ints, plain, typed
+from .convolutions import in_onnx, out_of_onnx, spatial_extents
 
 
 def pool(writer: GraphWriter, call: Call, xs: list[str]) -> str:
     attrs, layout = call.attrs, str(call.attrs["layout"])
     size, strides, dilation = (ints(attrs[k]) for k in ("pool_size", "strides", "dilation"))
     pads = ints(attrs["padding"])
-    before, after = (_spatial(s, layout) for s in (_data(call).shape, call.result.shape))
+    before, after = (spatial_extents(t.shape, layout) for t in (first_tensor(call), call.result))
     count = len(size)
     for k in range(count if attrs["ceil_mode"] else 0):
         pads[count + k] += _missing(k, before, after, size, strides, dilation, pads)
@@ -39,20 +39,12 @@ def _missing(
     return max(0, needed - before[k] - pads[k] - pads[len(size) + k])
 
 
-def _data(call: Call) -> Tensor:
-    return next(o for o in call.operands if isinstance(o, Tensor))
-
-
-def _spatial(shape: Sequence[int], layout: str) -> list[int]:
-    return [shape[k] for k in order(layout, data_layout(len(layout)))[2:]]
-
-
 def rounded_down(node: Node) -> str | None:
     """The size is rounded down; or up, with numbers, where padding is not counted."""
     if not plain(node, "ceil_mode"):
         return None
     layout = str(plain(node, "layout"))
-    if any(not isinstance(e, int) for v in node.tensors for e in _spatial(v.shape, layout)):
+    if any(not isinstance(e, int) for v in node.tensors for e in spatial_extents(v.shape, layout)):
         return "ceil_mode is True, expected False for a symbolic shape"
     if "avg" in node.info.name and plain(node, "count_include_pad"):
         return "ceil_mode and count_include_pad are True, expected one of them to be False"
@@ -70,7 +62,7 @@ def small_padding(node: Node) -> str | None:
 def adaptive(writer: GraphWriter, call: Call, xs: list[str]) -> str:
     layout = str(call.attrs["layout"])
     data = in_onnx(writer, xs[0], layout)
-    before, after = (_spatial(s, layout) for s in (_data(call).shape, call.result.shape))
+    before, after = (spatial_extents(t.shape, layout) for t in (first_tensor(call), call.result))
     if all(e == 1 for e in after):
         return out_of_onnx(writer, writer.node("GlobalAveragePool", [data]), layout)
     steps = [b // a for b, a in zip(before, after, strict=True)]
@@ -83,7 +75,7 @@ def evenly(node: Node) -> str | None:
     value, layout = node.operand(0), str(plain(node, "layout"))
     if value is None:
         return "the data is a literal"
-    before, after = (_spatial(v.shape, layout) for v in (value, node.result))
+    before, after = (spatial_extents(v.shape, layout) for v in (value, node.result))
     if all(e == 1 for e in after):
         return None
     static = all(isinstance(e, int) for e in (*before, *after))
