@@ -7,17 +7,16 @@ from importlib.resources import files
 
 from ...backend.backend import Code
 from ...backend.region import Call, Region, Tensor
-from ..common.epilogue import statements
 from ..common.region_source import Constants, ints, row, tensors
 from ..weight_only.packed_kernels import (
     BITS,
     EXACT,
-    FINISH,
     HALF,
     LIMBS,
     TYPES,
     code_of,
     has_limbs,
+    product_fields,
     product_of,
     views_of,
 )
@@ -78,18 +77,10 @@ def rounding(region: Region) -> str:
 
 
 def _function(region: Region, constants: Constants) -> str:
-    of, others = gathered(region), list[Tensor]()
-    epilogue = statements(region.calls[product_of(region) + 1 :], others)
-    every, name = tensors(region), f"{region.symbol}_finish"
-    view = views_of(region, constants)
-    left, ids, *beside = [view(t) for t in (of.rows, of.ids, *others)]
+    of, every, view = gathered(region), tensors(region), views_of(region, constants)
     return FUNCTION % {
-        "finish": FINISH % (name, "\n    ".join(epilogue)) if epilogue else "",
-        "name": name if epilogue else "nullptr", "symbol": region.symbol,
-        "matrices": _matrices(region, of, constants, view), "left": left, "ids": ids,
-        "others": ", ".join([*beside, "View{}"]), "number": len(others),
-        "half": ints([*(o.dtype == "float16" for o in others), 0]),
-        "x": TYPES[of.rows.dtype], "y": TYPES[region.result.dtype],
+        **product_fields(region, of.rows, view), "ids": view(of.ids),
+        "matrices": _matrices(region, of, constants, view),
         "id": f"{of.ids.dtype}_t", "columns": of.columns, "depth": of.depth,
         "experts": of.experts, "clips": of.clips, "last": len(every) - 1,
         "rows": ", ".join(ints(row(t, TABLE[t.dtype])) for t in every),

@@ -7,17 +7,16 @@ from collections.abc import Sequence
 from ....analysis.composites.grouped import DEQUANTIZE
 from ...backend.backend import Code
 from ...backend.region import Call, Region, Tensor
-from ..common.epilogue import statements
 from ..common.region_source import Constants, ints, row, tensors
 from .packed_kernels import (
     BITS,
     EXACT,
-    FINISH,
     HALF,
     LIMBS,
     TYPES,
     code_of,
     has_limbs,
+    product_fields,
     product_of,
     views_of,
 )
@@ -81,25 +80,17 @@ def _exchanges(move: Call) -> bool:
 def _function(region: Region, constants: Constants) -> str:
     k = product_of(region)
     panels = packed_weights(region)
-    others: list[Tensor] = []
-    epilogue = statements(region.calls[k + 1 :], others)
     data, scales = constants.add(panels.data), constants.add(panels.scales)
     zeros = None if panels.zeros is None else constants.add(panels.zeros)
     sizes = (panels.depth, panels.columns, panels.group, panels.block, panels.part, panels.blocks,
              panels.offset)  # fmt: skip
     left = region.calls[k].operands[0]
     assert isinstance(left, Tensor)
-    all_tensors, name = tensors(region), f"{region.symbol}_finish"
-    view = views_of(region, constants)
-    views = [view(left), *map(view, others)]
+    all_tensors = tensors(region)
     return FUNCTION % {
-        "finish": FINISH % (name, "\n    ".join(epilogue)) if epilogue else "",
-        "name": name if epilogue else "nullptr", "symbol": region.symbol, "sizes": ints(sizes),
+        **product_fields(region, left, views_of(region, constants)), "sizes": ints(sizes),
         "data": data, "scales": scales,
         "zeros": "nullptr" if zeros is None else f"packed_weights[{zeros}]",
-        "others": ", ".join([*views[1:], "View{}"]), "number": len(others), "left": views[0],
-        "x": TYPES[left.dtype], "y": TYPES[region.result.dtype],
-        "half": ints([*(o.dtype == "float16" for o in others), 0]), "bits": panels.bits,
-        "s": TYPES[str(panels.scales.dtype)], "count": len(all_tensors),
+        "bits": panels.bits, "s": TYPES[str(panels.scales.dtype)], "count": len(all_tensors),
         "rows": ", ".join(ints(row(t, BITS[t.dtype])) for t in all_tensors),
     }  # fmt: skip

@@ -10,7 +10,8 @@ from ...backend.backend import Code
 from ...backend.region import Region, Tensor
 from ...codegen.abi import ABI
 from ...codegen.host_target import flags
-from ..common.region_source import LARGE_PAGES, TEAM, THREADS, VIEWS, Constants
+from ..common.epilogue import statements
+from ..common.region_source import LARGE_PAGES, TEAM, THREADS, VIEWS, Constants, ints
 
 PRODUCTS = ("relax.matmul", "relax.einsum", TRANSPOSED_MATMUL)
 HEADERS = ("packed_weights", "panels", "floats", "limbs", "product")
@@ -73,6 +74,32 @@ def views_of(region: Region, constants: Constants) -> Callable[[Tensor], str]:
         return f"t[{tensor.index}]"
 
     return view
+
+
+def product_fields(
+    region: Region, left: Tensor, view: Callable[[Tensor], str]
+) -> dict[str, object]:
+    """Return the fields that the C++ functions of all products have.
+
+    Args:
+        region: The region of the product and of the operators after it.
+        left: Its left operand.
+        view: Returns the C++ of a tensor.
+    """
+    others: list[Tensor] = []
+    epilogue = statements(region.calls[product_of(region) + 1 :], others)
+    name = f"{region.symbol}_finish"
+    return {
+        "symbol": region.symbol,
+        "finish": FINISH % (name, "\n    ".join(epilogue)) if epilogue else "",
+        "name": name if epilogue else "nullptr",
+        "left": view(left),
+        "others": ", ".join([*map(view, others), "View{}"]),
+        "number": len(others),
+        "half": ints([*(o.dtype == "float16" for o in others), 0]),
+        "x": TYPES[left.dtype],
+        "y": TYPES[region.result.dtype],
+    }
 
 
 def product_of(region: Region) -> int:
