@@ -129,24 +129,34 @@ def _conv(nn: Any) -> Any:
                          nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))  # fmt: skip
 
 
-def _attention(nn: Any, batch: int) -> Any:
-    """Return a block of attention over inputs of a batch, or of any (-1)."""
+def _block(nn: Any) -> Any:
+    """Return the class of a transformer block, without the heads of its attention."""
 
-    class Attention(nn.Module):
+    class Block(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.normed, self.after = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
             self.q, self.k, self.v, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
             self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
 
+        def output(self, x: Any, q: Any, k: Any, v: Any, rows: Any, length: int) -> Any:
+            """Attend to ``v``, and apply the layers behind the attention."""
+            scores = (q @ k.transpose(-1, -2)) * (1 / math.sqrt(WIDTH // HEADS))
+            x = x + self.out((scores.softmax(-1) @ v).transpose(1, 2).reshape(rows, length, WIDTH))
+            return x + self.down(nn.functional.gelu(self.up(self.after(x))))
+
+    return Block
+
+
+def _attention(nn: Any, batch: int) -> Any:
+    """Return a block of attention over inputs of a batch, or of any (-1)."""
+
+    class Attention(_block(nn)):
         def forward(self, x: Any) -> Any:
             rows = x.shape[0] if batch < 0 else batch
             hidden = self.normed(x)
             q, k, v = (self.split(f(hidden), rows) for f in (self.q, self.k, self.v))
-            scores = (q @ k.transpose(-1, -2)) * (1 / math.sqrt(WIDTH // HEADS))
-            mixed = (scores.softmax(-1) @ v).transpose(1, 2).reshape(rows, -1, WIDTH)
-            x = x + self.out(mixed)
-            return x + self.down(nn.functional.gelu(self.up(self.after(x))))
+            return self.output(x, q, k, v, rows, -1)
 
         def split(self, x: Any, rows: Any) -> Any:
             return x.reshape(rows, -1, HEADS, WIDTH // HEADS).transpose(1, 2)
@@ -234,13 +244,7 @@ def _recogniser(nn: Any) -> Any:
 
 
 def _decoder(nn: Any) -> Any:
-    class Step(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.normed, self.after = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-            self.q, self.k, self.v, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
-            self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
-
+    class DecoderStep(_block(nn)):
         def forward(self, x: Any, keys: Any, values: Any) -> Any:
             import torch
 
@@ -248,11 +252,9 @@ def _decoder(nn: Any) -> Any:
             q, k, v = (f(hidden).reshape(1, 1, HEADS, -1).transpose(1, 2)
                        for f in (self.q, self.k, self.v))  # fmt: skip
             k, v = torch.cat([keys, k], 2), torch.cat([values, v], 2)
-            scores = (q @ k.transpose(-1, -2)) * (1 / math.sqrt(WIDTH // HEADS))
-            x = x + self.out((scores.softmax(-1) @ v).transpose(1, 2).reshape(1, 1, WIDTH))
-            return x + self.down(nn.functional.gelu(self.up(self.after(x))))
+            return self.output(x, q, k, v, 1, 1)
 
-    return Step()
+    return DecoderStep()
 
 
 MODELS: dict[str, Callable[[Any], Any]] = {
