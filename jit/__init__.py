@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from ..analysis.support.exports import exports
 
 if TYPE_CHECKING:
-    from .arguments.argument_checks import BoundaryError
+    from .arguments.acceptor import BoundaryError
     from .arguments.boundary import Range, ShapeOutOfRange
     from .compile.compile_shapes import CompiledShapes, compile_shapes
     from .compile.specialize import specialize_shapes
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .tune.record import Recording
 
 _HOMES = {
-    "arguments.argument_checks": ("BoundaryError",),
+    "arguments.acceptor": ("BoundaryError",),
     "arguments.boundary": ("Range", "ShapeOutOfRange"),
     "compile.compile_shapes": ("CompiledShapes", "compile_shapes"),
     "kernels.compiler": ("Compiler",),

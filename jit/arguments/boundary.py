@@ -16,7 +16,8 @@ from typing import Any
 import tvm_ffi
 
 from ...analysis.support.wording import plural
-from .argument_checks import BoundaryError, Path, Values, acceptor
+from .acceptor import BoundaryError, Path, Values
+from .argument_checks import acceptor
 from .extent import Extent, mentions, spelled, value
 from .index_ranges import IndexRange
 from .signature import Cache, Signature

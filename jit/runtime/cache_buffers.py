@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arguments.argument_checks import ALIGNMENT, BoundaryError
+from ..arguments.acceptor import BoundaryError
 from ..arguments.extent import Extent, value
 from ..arguments.signature import Cache, Param, Signature
+from ..arguments.tensor_checks import aligned_array
 
 Buffer = np.ndarray[Any, Any]
 Values = dict[str, int]
@@ -48,15 +49,6 @@ def cache_shape(
         raise BoundaryError(f"{signature.function}: the inputs do not determine the shape of "
                             f"{cache_param(signature, cache)}")  # fmt: skip
     return tuple(int(s) for s in sizes if s is not None)
-
-
-def aligned_array(shape: Sequence[int], dtype: str | None) -> Buffer:
-    """Return an array at an address that compiled code can use."""
-    item = np.dtype(dtype)
-    size = int(np.prod(shape)) * item.itemsize
-    memory = np.empty(size + ALIGNMENT, "uint8")
-    start = -memory.ctypes.data % ALIGNMENT
-    return memory[start : start + size].view(item).reshape(tuple(shape))
 
 
 def moved_rows(buffer: Buffer, axis: int, state: RowsInUse, first: int, room: int) -> Buffer:

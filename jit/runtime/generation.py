@@ -9,14 +9,14 @@ import numpy as np
 import tvm_ffi
 
 from ...analysis.support.wording import plural
-from ..arguments.argument_checks import BoundaryError
+from ..arguments.acceptor import BoundaryError
 from ..arguments.extent import spelled, value
 from ..arguments.signature import Cache, CacheGroup, Param, Signature
+from ..arguments.tensor_checks import aligned_array
 from .cache_buffers import (
     Buffer,
     RowsInUse,
     Values,
-    aligned_array,
     cache_param,
     cache_shape,
     clear_rows,

@@ -14,7 +14,7 @@ import opinfo
 from opinfo.frontend import FrontendError
 from opinfo.frontend.formats.from_onnx import from_model
 from opinfo.frontend.onnx_graph.scalars import Rational, SizeArithmetic, Unknown, rational
-from opinfo.jit.arguments.argument_checks import BoundaryError
+from opinfo.jit.arguments.acceptor import BoundaryError
 from opinfo.testing.unoptimised import unoptimised
 from tests.models.weights import Array
 from tests.onnx_import.against_runtime import Inputs, compare, floats, model

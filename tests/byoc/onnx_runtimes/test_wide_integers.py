@@ -13,7 +13,7 @@ from tvm import relax
 
 from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.compile_file import FileRefused
-from opinfo.jit.arguments.argument_checks import BoundaryError
+from opinfo.jit.arguments.acceptor import BoundaryError
 
 from .wide_cases import BOOL, EDGES, F32, I64, in_openvino, model, op, oracle
 

@@ -14,7 +14,7 @@ import opinfo
 from opinfo.byoc import dispatch
 from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.prepare.prepare import prepare
-from opinfo.jit.arguments.argument_checks import BoundaryError
+from opinfo.jit.arguments.acceptor import BoundaryError
 
 from .wide_cases import EDGES
 

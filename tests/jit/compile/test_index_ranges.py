@@ -14,7 +14,7 @@ from tvm.script import relax as R
 import opinfo
 from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
 from opinfo.frontend.formats.from_onnx import from_model
-from opinfo.jit.arguments.argument_checks import BoundaryError
+from opinfo.jit.arguments.acceptor import BoundaryError
 from opinfo.jit.arguments.boundary import Boundary
 from opinfo.jit.arguments.index_ranges import IndexRange
 from opinfo.jit.arguments.signature import Signature

@@ -12,7 +12,7 @@ import torch
 import tvm
 from tvm import relax, tirx
 
-from opinfo.jit.arguments.argument_checks import BoundaryError
+from opinfo.jit.arguments.acceptor import BoundaryError
 from opinfo.jit.arguments.boundary import Boundary, Range, ShapeOutOfRange
 from opinfo.jit.arguments.extent import spelled, value
 from opinfo.jit.arguments.signature import Param, Signature

@@ -12,7 +12,7 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from opinfo.jit import Config, Dim, Generic, Session, compile_shapes
-from opinfo.jit.arguments.argument_checks import BoundaryError
+from opinfo.jit.arguments.acceptor import BoundaryError
 from opinfo.jit.arguments.boundary import Boundary, Range, ShapeOutOfRange
 from opinfo.jit.arguments.signature import Param, Signature
 from opinfo.jit.config.named_dims import resolved

@@ -11,7 +11,7 @@ import tvm
 
 import opinfo
 from opinfo.front.compiled_model import _on
-from opinfo.jit.arguments.argument_checks import BoundaryError
+from opinfo.jit.arguments.acceptor import BoundaryError
 from opinfo.jit.arguments.boundary import Boundary
 from opinfo.jit.arguments.lazy_arrays import is_eager
 from opinfo.jit.arguments.signature import Param, Signature

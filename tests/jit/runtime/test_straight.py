@@ -11,7 +11,7 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from opinfo.jit import Generic, Session, compile_shapes
-from opinfo.jit.arguments.argument_checks import BoundaryError
+from opinfo.jit.arguments.acceptor import BoundaryError
 from opinfo.jit.arguments.boundary import Boundary, Range
 from opinfo.jit.arguments.fast_path import plan
 from opinfo.jit.arguments.signature import Param, Signature

@@ -13,7 +13,7 @@ from tvm import relax
 
 from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
 from opinfo.frontend.formats.from_onnx import from_model
-from opinfo.jit.arguments.argument_checks import BoundaryError
+from opinfo.jit.arguments.acceptor import BoundaryError
 from opinfo.jit.arguments.boundary import Boundary
 from opinfo.jit.arguments.signature import Signature
 from opinfo.testing.unoptimised import unoptimised
