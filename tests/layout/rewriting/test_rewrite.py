@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import tvm
-from tvm import relax, tirx
+from tvm import relax
 from tvm.script import tirx as T
 
 from opinfo.analysis import OpInfo, op_info
@@ -21,107 +20,13 @@ from opinfo.layout.verify.verify import prove
 from ...common.prim_funcs import lowered, prim_funcs
 from ..oracle import Wrong, check
 from ..trial import SIZE, trial
-
-OPS = relax.op
-
-
-def _layouts(texts: str) -> list[Layout | None]:
-    """One a word; ``-`` leaves the parameter, ``?`` after a layout promises no pad value."""
-    return [None if t == "-" else _layout(t.rstrip("?"), "?" in t) for t in texts.split()]
-
-
-def _layout(text: str, free: bool) -> Layout:
-    axes = "".join(sorted(c for c in text if c.isupper()))
-    logical = axes if "A" in axes else ""
-    return Layout.parse(text, logical, pad_value=None if free else 0)
-
-
-def _done(func: Any, texts: str, **how: Any) -> Rewritten:
-    found = rewrite(func, _layouts(texts), **how)
-    assert isinstance(found, Rewritten), found
-    return found
-
-
-N = tirx.Var("n", "int64")
-CONV = ((2, 8, 6, 6), (4, 8, 3, 3))
-
-#: Ops over NCHW, their buffers' layouts, and the op that the result is without any layout undone.
-DIRECT: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str, str, dict[str, Any]]] = {
-    "conv2d OHWI": (
-        lambda x, w: OPS.nn.conv2d(x, w, padding=1), CONV, "NHWC OHWI NHWC",
-        "relax.nn.conv2d", {"data_layout": "NHWC", "kernel_layout": "OHWI", "out_layout": "NHWC"},
-    ),
-    "conv2d HWIO": (
-        lambda x, w: OPS.nn.conv2d(x, w, strides=2), CONV, "NHWC HWIO NHWC",
-        "relax.nn.conv2d", {"data_layout": "NHWC", "kernel_layout": "HWIO", "strides": [2, 2]},
-    ),
-    "symbolic batch": (
-        lambda x, w: OPS.nn.conv2d(x, w, padding=1), ((N, 8, 6, 6), CONV[1]), "NHWC OHWI NHWC",
-        "relax.nn.conv2d", {"data_layout": "NHWC"},
-    ),
-    "grouped": (
-        lambda x, w: OPS.nn.conv2d(x, w, groups=4), ((2, 8, 6, 6), (8, 2, 3, 3)), "NHWC HWIO NHWC",
-        "relax.nn.conv2d", {"data_layout": "NHWC", "groups": 4},
-    ),
-    "max_pool2d": (
-        lambda x: OPS.nn.max_pool2d(x, (2, 2), (2, 2), padding=1), ((2, 4, 6, 6),), "NHWC NHWC",
-        "relax.nn.max_pool2d", {"layout": "NHWC"},
-    ),
-    "avg_pool2d": (
-        lambda x: OPS.nn.avg_pool2d(x, (3, 3), padding=1), ((2, 4, 6, 6),), "NHWC NHWC",
-        "relax.nn.avg_pool2d", {"layout": "NHWC"},
-    ),
-    "softmax": (
-        lambda x: OPS.nn.softmax(x, axis=1), ((2, 4, 3, 3),), "NHWC NHWC",
-        "relax.nn.softmax", {"axis": 3},
-    ),
-    "layer_norm": (
-        lambda x, g, b: OPS.nn.layer_norm(x, g, b, axes=[2, 3]), ((2, 4, 3, 5), (3, 5), (3, 5)),
-        "NHWC - - NHWC", "relax.nn.layer_norm", {"axes": [1, 2]},
-    ),
-    "batch_norm": (
-        lambda *a: OPS.nn.batch_norm(*a, axis=1, training=False), ((2, 4, 3, 5), *((4,),) * 4),
-        "NHWC - - - - NHWC - -", "relax.nn.batch_norm", {"axis": 3},
-    ),
-    "mean": (
-        lambda x: OPS.mean(x, axis=[2, 3], keepdims=True), ((2, 4, 3, 5),), "NHWC NHWC",
-        "relax.mean", {"axis": [1, 2]},
-    ),
-    "concat": (
-        lambda x, y: OPS.concat([x, y], axis=1), ((2, 4, 3, 5), (2, 2, 3, 5)), "NHWC NHWC NHWC",
-        "relax.concat", {"axis": 3},
-    ),
-    "split": (
-        lambda x: OPS.split(x, 2, axis=1), ((2, 4, 3, 5),), "NHWC NHWC NHWC",
-        "relax.split", {"axis": 3},
-    ),
-    "strided_slice": (
-        lambda x: OPS.strided_slice(x, [1], [1], [4], [2]), ((2, 5, 3, 3),), "NHWC NHWC",
-        "relax.strided_slice", {"axes": [3]},
-    ),
-    "pad": (
-        lambda x: OPS.nn.pad(x, [0, 0, 1, 0, 0, 0, 0, 2]), ((2, 4, 3, 3),), "NHWC NHWC",
-        "relax.nn.pad", {"pad_width": [0, 0, 0, 0, 0, 2, 1, 0]},
-    ),
-    "resize2d": (
-        lambda x: OPS.image.resize2d(x, (6, 10)), ((2, 4, 3, 5),), "NHWC NHWC",
-        "relax.image.resize2d", {"layout": "NHWC"},
-    ),
-    "permute_dims": (
-        lambda x: OPS.permute_dims(x, (0, 1, 3, 2)), ((2, 4, 3, 5),), "NHWC NHWC",
-        "relax.permute_dims", {"axes": [0, 2, 1, 3]},
-    ),
-    "matmul": (
-        OPS.matmul, ((3, 4), (4, 5)), "BA BA BA", "relax.matmul", {},
-    ),
-    "add": (OPS.add, ((2, 4, 3, 5), (4, 1, 1)), "NHWC CWN NHWC", "relax.add", {}),
-}  # fmt: skip
+from .rewrite_cases import CONV, DIRECT, OPS, PACKED, layouts_of, rewritten
 
 
 @pytest.mark.parametrize("name", DIRECT)
 def test_the_op_is_recovered_with_nothing_to_undo(name: str) -> None:
     op, operands, texts, wanted, attrs = DIRECT[name]
-    found = op_info(_done(lowered(op, *operands), texts).func)
+    found = op_info(rewritten(lowered(op, *operands), texts).func)
     assert isinstance(found, OpInfo) and found.name == wanted, found
     assert not found.relaid
     assert {k: to_plain(found.attrs[k]) for k in attrs} == attrs
@@ -147,67 +52,14 @@ def test_a_convolution_looks_as_a_native_one_would() -> None:
                 )
 
     func = lowered(OPS.nn.conv2d, (2, 8, 6, 6), (4, 8, 2, 3))  # it pads by nothing first
-    tvm.ir.assert_structural_equal(_done(func, "NHWC HWIO NHWC").func, expected)
-
-
-PACKED: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str]] = {
-    "conv2d": (lambda x, w: OPS.nn.conv2d(x, w, padding=1), CONV, "NCHW4c OIHW4i4o NCHW4c"),
-    "first conv2d": (
-        lambda x, w: OPS.nn.conv2d(x, w, padding=1), ((2, 3, 6, 6), (6, 3, 3, 3)),
-        "NCHW4c OIHW4i4o NCHW4c",
-    ),
-    "nothing promised": (
-        lambda x, w: OPS.nn.conv2d(x, w, padding=1), ((2, 3, 6, 6), (6, 3, 3, 3)),
-        "NCHW4c? OIHW4i4o? NCHW4c?",
-    ),
-    "depthwise": (
-        lambda x, w: OPS.nn.conv2d(x, w, padding=1, groups=8), ((N, 8, 6, 6), (8, 1, 3, 3)),
-        "NCHW4c OIHW4o NCHW4c",
-    ),
-    "float16": (
-        OPS.nn.conv2d, (((2, 8, 6, 6), "float16"), ((4, 8, 3, 3), "float16")),
-        "NCHW8c OIHW8i4o NCHW4c",
-    ),
-    "int8": (
-        lambda x, w: OPS.nn.conv2d(x, w, out_dtype="int32"),
-        (((2, 6, 6, 6), "int8"), ((4, 6, 3, 3), "int8")), "NCHW4c OIHW4i NCHW4c?",
-    ),
-    "max_pool2d": (
-        lambda x: OPS.nn.max_pool2d(x, (2, 2), (2, 2)), ((2, 6, 6, 6),), "NCHW4c NCHW4c",
-    ),
-    "softmax over a packed axis": (
-        lambda x: OPS.nn.softmax(x, axis=1), ((2, 6, 3, 3),), "NCHW4c NCHW4c",
-    ),
-    "argmax": (lambda x: OPS.argmax(x, axis=1), ((2, 6, 3, 3),), "NCHW4c -"),
-    "split across tiles": (
-        lambda x: OPS.split(x, [3], axis=1), ((2, 8, 3, 3),), "NCHW4c NCHW4c NCHW4c?",
-    ),
-    "concat across tiles": (
-        lambda x, y: OPS.concat([x, y], axis=1), ((2, 3, 3, 3), (2, 6, 3, 3)),
-        "NCHW4c NCHW4c NCHW4c",
-    ),
-    "take": (
-        lambda x, i: OPS.take(x, i, axis=1), ((2, 6, 3, 3), ((4,), "int64")), "NCHW4c - NHWC",
-    ),
-    "take of padding": (
-        lambda x, i: OPS.take(x, i, axis=1), ((2, 6, 3, 3), ((3,), "int64")), "NCHW4c - NCHW4c?",
-    ),
-    "integer division": (
-        OPS.floor_divide, (((2, 6), "int32"), ((6,), "int32")), "AB4b? A4a? AB4b?",
-    ),
-    "bias beyond its end": (OPS.add, ((2, 6, 3, 3), (6, 1, 1)), "NCHW4c? - NCHW4c?"),
-    "batch_norm in training": (
-        lambda *a: OPS.nn.batch_norm(*a, axis=1), ((2, 6, 3, 5), *((6,),) * 4),
-        "NCHW4c - A4a - - NCHW4c - -",
-    ),
-}  # fmt: skip
+    tvm.ir.assert_structural_equal(rewritten(func, "NHWC HWIO NHWC").func, expected)
 
 
 @pytest.mark.parametrize("name", PACKED)
 def test_packed_layouts_compute_the_same(name: str) -> None:
     op, operands, texts = PACKED[name]
     func = lowered(op, *operands)
-    found = _done(func, texts)
+    found = rewritten(func, texts)
     divisor = [1] if name == "integer division" else []
     check(func, found.func, found.layouts, {"n": SIZE}, divisor)
 
@@ -221,7 +73,7 @@ def test_random_layouts_of_random_operators(seed: int) -> None:
 
 
 def _text(func: Any, texts: str, **how: Any) -> str:
-    return str(_done(func, texts, **how).func.script())
+    return str(rewritten(func, texts, **how).func.script())
 
 
 def test_a_reduction_over_a_packed_axis_is_split() -> None:
@@ -263,7 +115,7 @@ RELU = ((2, 6, 4, 4),)
 )
 def test_padding_is_guarded_only_where_it_must_be(op: Any, texts: str, guarded: bool) -> None:
     func = lowered(op, *RELU)
-    found = _done(func, texts)
+    found = rewritten(func, texts)
     assert ("if_then_else" in found.func.script()) == guarded
     check(func, found.func, found.layouts)
 
@@ -284,32 +136,32 @@ def test_a_literal_that_a_type_does_not_have_is_no_pad_value() -> None:
 
 def test_a_copy_in_the_order_of_memory_is_told() -> None:
     permute = lowered(lambda x: OPS.permute_dims(x, (0, 2, 3, 1)), (2, 4, 3, 5))
-    assert _done(permute, "NHWC -").identity == 0
-    assert _done(permute, "- -").identity is None
-    assert _done(permute, "NHWC NHWC").identity is None
+    assert rewritten(permute, "NHWC -").identity == 0
+    assert rewritten(permute, "- -").identity is None
+    assert rewritten(permute, "NHWC NHWC").identity is None
     reshape = lowered(lambda x: OPS.reshape(x, (6, 20)), (2, 3, 4, 5))
-    assert _done(reshape, "- -").identity == 0
-    assert _done(reshape, "- BA").identity is None
+    assert rewritten(reshape, "- -").identity == 0
+    assert rewritten(reshape, "- BA").identity is None
     slice_ = lowered(lambda x: OPS.strided_slice(x, [0], [0], [1]), (2, 3))
-    assert _done(slice_, "- -").identity is None
+    assert rewritten(slice_, "- -").identity is None
 
 
 def test_attributes_stay_but_for_our_own_and_the_input_is_not_changed() -> None:
     func = lowered(OPS.nn.relu, *RELU).with_attr("op_pattern", 0).with_attr("opinfo.op", "x")
     before = func.script()
     again = Rewriter()
-    found = again(func, _layouts("NHWC NHWC"))
+    found = again(func, layouts_of("NHWC NHWC"))
     assert isinstance(found, Rewritten)
     assert {str(k) for k in found.func.attrs.keys()} == {"op_pattern", "s_tir", "tirx.noalias"}
     assert func.script() == before
-    other = again(lowered(OPS.nn.relu, *RELU), _layouts("NHWC NHWC"))
+    other = again(lowered(OPS.nn.relu, *RELU), layouts_of("NHWC NHWC"))
     assert isinstance(other, Rewritten) and "op_pattern" not in other.func.attrs
     assert structurally_equal(found.func, other.func)
 
 
 def test_rewritten_functions_fuse() -> None:
-    conv = _done(lowered(OPS.nn.conv2d, *CONV), "NHWC OHWI NHWC").func
-    relu = _done(lowered(OPS.nn.relu, (2, 4, 4, 4)), "NHWC NHWC").func
+    conv = rewritten(lowered(OPS.nn.conv2d, *CONV), "NHWC OHWI NHWC").func
+    relu = rewritten(lowered(OPS.nn.relu, (2, 4, 4, 4)), "NHWC NHWC").func
     bb = relax.BlockBuilder()
     x, w = (relax.Var(n, relax.TensorType(s, "float32"))
             for n, s in (("x", (2, 6, 6, 8)), ("w", (4, 3, 3, 8))))  # fmt: skip
@@ -335,14 +187,14 @@ def test_a_function_in_no_standard_form_is_substituted() -> None:
             out[i // 6, i % 6] = x[i // 6, i % 6] + T.float32(1)
 
     for texts in ("BA AB4b?", "AB4b BA", "BA AB4b"):
-        found = _done(plain, texts)
+        found = rewritten(plain, texts)
         check(plain, found.func, found.layouts)
 
 
 def test_nested_blocks_are_substituted() -> None:
     func = lowered(lambda x: OPS.nn.adaptive_avg_pool2d(x, (2, 3)), (1, 6, 4, 4))
     for texts in ("NHWC NHWC", "NCHW4c NCHW4c"):
-        found = _done(func, texts)
+        found = rewritten(func, texts)
         check(func, found.func, found.layouts)
 
 
@@ -354,7 +206,7 @@ def test_a_scan_keeps_its_loops() -> None:
                 v, w = T.axis.remap("SS", [i, j])
                 out[v, w] = T.if_then_else(w == 0, T.float32(0), out[v, w - 1]) + x[v, w]
 
-    found = _done(scan, "BA BA")
+    found = rewritten(scan, "BA BA")
     check(scan, found.func, found.layouts)
 
 
@@ -369,7 +221,7 @@ def test_refusals_say_why() -> None:
         for i, j in T.grid(2, 6):
             out[i, j] = x[i, j]
 
-    refused = rewrite(strided, _layouts("BA -"))
+    refused = rewrite(strided, layouts_of("BA -"))
     assert isinstance(refused, Refusal) and "strides" in refused.reason
 
 
@@ -380,7 +232,7 @@ def test_arguments_that_fit_no_function_raise() -> None:
     with pytest.raises(ValueError, match="expected 2 layouts, got 1"):
         rewrite(relu, [None])
     with pytest.raises(ValueError, match="rank"):
-        rewrite(relu, _layouts("BA -"))
+        rewrite(relu, layouts_of("BA -"))
     greater = lowered(OPS.greater, *RELU * 2)
     with pytest.raises(ValueError, match="cannot hold"):
         rewrite(greater, [None, None, Layout.parse("NCHW4c", pad_value=0.5)])
@@ -391,18 +243,18 @@ def test_arguments_that_fit_no_function_raise() -> None:
 
 def test_a_wrong_rewrite_is_not_proved() -> None:
     func = lowered(OPS.nn.conv2d, (2, 4, 6, 6), (4, 4, 3, 3))
-    layouts = _layouts("NHWC OHWI NHWC")
-    new = _done(func, "NHWC OHWI NHWC").func
+    layouts = layouts_of("NHWC OHWI NHWC")
+    new = rewritten(func, "NHWC OHWI NHWC").func
     assert prove(func, new, layouts)
-    assert not prove(func, new, _layouts("NWHC OHWI NHWC"))
-    assert not prove(func, new, _layouts("NHWC IHWO NHWC"))
+    assert not prove(func, new, layouts_of("NWHC OHWI NHWC"))
+    assert not prove(func, new, layouts_of("NHWC IHWO NHWC"))
     assert not prove(func, func, layouts)
     exp = lowered(OPS.exp, *RELU)
-    unpadded = _done(exp, "NCHW4c? NCHW4c?").func
-    assert prove(exp, unpadded, _layouts("NCHW4c? NCHW4c?"))
-    assert not prove(exp, unpadded, _layouts("NCHW4c NCHW4c"))
+    unpadded = rewritten(exp, "NCHW4c? NCHW4c?").func
+    assert prove(exp, unpadded, layouts_of("NCHW4c? NCHW4c?"))
+    assert not prove(exp, unpadded, layouts_of("NCHW4c NCHW4c"))
     with pytest.raises(Wrong):
-        check(exp, unpadded, _layouts("NCHW4c NCHW4c"))
+        check(exp, unpadded, layouts_of("NCHW4c NCHW4c"))
 
 
 def test_an_access_beyond_a_digit_is_not_taken_for_the_next_one() -> None:
