@@ -21,7 +21,8 @@ from opinfo.analysis.composites.positions.long_rotary import LONG, long_rotary_e
 from opinfo.testing.mutants import edited
 from opinfo.testing.strip import strip
 
-from .test_rotary_embedding import X, reference, run
+from .rotary_cases import X
+from .test_rotary_embedding import reference, run
 
 LONGEST = 4
 SCALING = {"rope_type": "longrope", "max_position_embeddings": 16,

@@ -3,49 +3,28 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pytest
 import tvm
-import tvm_ffi
 from tvm import relax, tirx
 from tvm.relax.frontend import nn
 from tvm.relax.frontend.nn.llm import position_embedding as llm
 
-from opinfo.analysis import Chain, OpInfo, Refusal, op_info, op_infos
-from opinfo.analysis.answer.recover import lift_or_refuse, recover_direct
+from opinfo.analysis import Chain, OpInfo, op_info, op_infos
 from opinfo.analysis.composites.positions.rotary import (
     ROTARY,
     TABLES,
     apply_rotary_embedding,
     rotary_embedding,
 )
-from opinfo.analysis.lifting.lift import lift
-from opinfo.analysis.proposal.build import rebuild
-from opinfo.analysis.proposal.proposal import Proposal
-from opinfo.testing.mutants import edited, mutants, parsed
 from opinfo.testing.strip import strip
 from opinfo.testing.unoptimised import unoptimised
 
-from ...common.interpret import Undefined, compiled
-
-LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-          "original_max_position_embeddings": 8192}  # fmt: skip
-LLAMA4 = LLAMA3 | {"rope_type": "llama4"}
-YARN = {"rope_type": "yarn", "factor": 4.0, "beta_fast": 32, "beta_slow": 1,
-        "original_max_position_embeddings": 4096,
-        "inv_theta_log_scale": 1 / (2 * math.log(1e4))}  # fmt: skip
-GPTJ = {"rope_type": "gptj"}
-
-
-def mapped(scaling: Mapping[str, Any], make: Any = None, **options: Any) -> Any:
-    """TVM's kernel over a map of positions."""
-    given = {"theta": 10000, "scale": 1.0, "head_dim": 8, "num_q_heads": 4, "num_kv_heads": 2,
-             "dtype": "float16", "rope_scaling": dict(scaling), **options}  # fmt: skip
-    return (make or llm.llama_rope_with_position_map)(**given)
+from ...common.interpret import compiled
+from .rotary_cases import FORMS, GPTJ, INPUTS, LLAMA3, X, module, operators
 
 
 def counted(monkeypatch: Any, scaling: Mapping[str, Any], dtype: str, **options: Any) -> Any:
@@ -65,30 +44,6 @@ def counted(monkeypatch: Any, scaling: Mapping[str, Any], dtype: str, **options:
     return kernels[0]
 
 
-#: TVM's kernel and the attributes that differ from the usual ones.
-FORMS: Mapping[str, tuple[Any, Mapping[str, Any]]] = {
-    "neox": (lambda: mapped({}), {}),
-    "scaled positions": (lambda: mapped({}, scale=0.3), {"scale": 0.3}),
-    "float32": (lambda: mapped({}, dtype="float32", theta=500000), {"base": 500000.0}),
-    "other heads": (lambda: mapped({}, num_q_heads=3, num_kv_heads=1), {"heads": (3, 1, 1)}),
-    "partial": (lambda: mapped({}, rotary_dim=4), {"rotary_dim": 4}),
-    "gptj": (lambda: mapped(GPTJ), {"style": "gptj"}),
-    "gptj partial": (lambda: mapped(GPTJ, rotary_dim=4), {"style": "gptj", "rotary_dim": 4}),
-    "llama3": (
-        lambda: mapped(LLAMA3),
-        {"scaling": "llama3", "parameters": (1 / 8, 8192 / (2 * math.pi) * (1 / 3), 1 / 3)},
-    ),
-    "llama4": (
-        lambda: mapped(LLAMA4, llm.llama4_rope_with_position_map),
-        {"scaling": "llama3", "style": "gptj",
-         "parameters": (1 / 8, 8192 / (2 * math.pi) * (1 / 3), 1 / 3)},
-    ),
-    "llama4 step": (
-        lambda: mapped(LLAMA4 | {"high_freq_factor": 1.0}, llm.llama4_rope_with_position_map),
-        {"scaling": "llama4", "style": "gptj", "parameters": (8.0, 8192.0, 2 * math.pi)},
-    ),
-    "yarn": (lambda: mapped(YARN), {"scaling": "yarn"}),
-}  # fmt: skip
 USUAL = {"base": 10000.0, "rotary_dim": 8, "style": "neox", "heads": (4, 2, 2), "scale": 1.0,
          "scaling": "none", "parameters": (), "compute_dtype": "float32"}  # fmt: skip
 
@@ -144,17 +99,6 @@ def reference(
     return np.concatenate([turned, x[..., size:]], -1)
 
 
-def module(make: Any, operands: list[Any], attrs: Mapping[str, Any]) -> Any:
-    params = [relax.Var(f"a{k}", relax.TensorType(a.shape, str(a.dtype)))
-              for k, a in enumerate(operands)]  # fmt: skip
-    builder = relax.BlockBuilder()
-    with builder.function("main", params):
-        with builder.dataflow():
-            out = builder.emit_output(make(*params, **attrs))
-        builder.emit_func_output(out)
-    return builder.get()
-
-
 def run(operands: list[Any], make: Any = rotary_embedding, **attrs: Any) -> Any:
     built = module(make, operands, attrs)
     machine = relax.VirtualMachine(unoptimised(built), tvm.cpu())
@@ -162,7 +106,6 @@ def run(operands: list[Any], make: Any = rotary_embedding, **attrs: Any) -> Any:
     return out.numpy() if hasattr(out, "numpy") else [t.numpy() for t in out]
 
 
-X = np.random.default_rng(0).uniform(-2, 2, (3, 8, 8)).astype("float32")
 PLACES = np.array([4, 0, 71], "int32")
 
 
@@ -237,7 +180,7 @@ def test_the_operator_computes_what_tvms_kernel_computes(name: str) -> None:
     info = op_info(func)
     assert isinstance(info, OpInfo)
     for values, sizes in INPUTS:
-        for a, b in zip(compiled(func)(values, sizes), _operators(func, info, values, sizes),
+        for a, b in zip(compiled(func)(values, sizes), operators(func, info, values, sizes),
                         strict=True):  # fmt: skip
             np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-9)
 
@@ -256,103 +199,3 @@ def test_malformed_calls_are_refused(attrs: dict[str, Any], message: str) -> Non
 
 
 # ---------------------------------------------------------------------------- mutants
-
-_DATA = np.random.default_rng(1).uniform(-2, 2, (2, 3, 8, 8))
-INPUTS = [([_DATA[k], np.array(p, "int32")], {"seq_len": 3, "apply_rope": switch})
-          for k, (p, switch) in enumerate([([1, 5, 2], 1), ([3, 0, 9], 0)])]  # fmt: skip
-#: Changes of every place in the text where they apply.
-CHANGES = [
-    (r"T\.cos", "T.sin"), (r"T\.sin", "T.cos"), (r" \+ ", " - "), (r" < ", " <= "),
-    (r"-1\.0", "1.0"), (r"-1\.0", "-2.0"), (r"10000\.0", "1000.0"), (r"d \* 2", "d * 3"),
-    (r"d \* 2", "(d * 2 + 1)"), (r"d \* 2", "h * 2"), (r"2 \* \(d // 2\)", "d"),
-    (r"d \+ 4", "d + 3"), (r"d \+ 4", "(d + 5) % 8"), (r"d - 4", "d - 3"),
-    (r"d - 4", "(d + 3) % 8"), (r"d \+ 1", "d + 2"), (r"d - 1", "d"),
-    (r"d % 2 == 0", "d % 2 == 1"), (r"d < 4", "d < 3"), (r"d < 4", "d < 5"), (r"d < 4", "d >= 4"),
-    (r"% 8", "% 4"), (r"% 4", "% 8"), (r"8\.0", "4.0"), (r"4\.0", "8.0"),
-    (r"position_map\[s\]", "position_map[2 - s]"),
-    (r"position_map\[s\]", "(position_map[s] + 1)"), (r"position_map\[s\]", "s"),
-    (r"s, h, d\]\)", "s, h, 7 - d])"), (r"qkv\[s, h", "qkv[s, h - 1"), (r"h - 4", "5 - h"),
-    (r"apply_rope > T\.int64\(0\)", "apply_rope >= T.int64(0)"),
-    (r"apply_rope > T\.int64\(0\)", "apply_rope > T.int64(1)"), (r" / ", " * "),
-    (r"T\.max", "T.min"), (r"T\.min", "T.max"), (r"0\.125", "0.25"), (r"0\.33", "0.34"),
-]  # fmt: skip
-
-
-def _changed(func: Any, branches: bool) -> Iterator[tuple[str, Any]]:
-    """Mutants; all branches have one formula, so it may be enough to change the first one."""
-    text = func.script()
-    body = text.index("T.writes")
-    last = len(text) if branches else text.index("else:", body)
-    changes = ((body + match.start(), body + match.end(), new) for old, new in CHANGES
-               for match in re.finditer(old, text[body:last]))  # fmt: skip
-    for (start, end, new), mutant in edited(text, changes):
-        yield f"{text[start:end]} to {new} at {start}", mutant
-    yield from mutants(func, last)
-
-
-def _operators(
-    func: Any, info: OpInfo, values: list[Any], sizes: Mapping[str, int]
-) -> list[Any]:  # fmt: skip
-    """What the recovered operator computes, by its own lowering."""
-    built = rebuild(Proposal(info.name, info.operands, info.attrs), lift(func))
-    scalars = [np.array(sizes.get(p.name, 0)) for p in func.params]
-    inputs = [*values, *scalars[len(values) :]]
-    results = len(lift(func).outputs)
-    read = [p.position for p in built.params[:-results]]  # type: ignore[union-attr]
-    return compiled(built.func)([inputs[p] for p in read], {"seq_len": 3})
-
-
-def _results(func: Any, given: Any) -> list[Any] | None:
-    try:
-        return [a for values, sizes in given for a in compiled(func)(values, sizes)]
-    except (Undefined, ArithmeticError, LookupError, ValueError, TypeError):
-        return None
-
-
-def _same(a: Any, b: Any) -> bool:
-    return all(np.allclose(x, y, rtol=1e-5, atol=1e-7) for x, y in zip(a, b, strict=True))
-
-
-def _answer(func: Any) -> OpInfo | Refusal:
-    """The answer over the PrimFunc's own buffers, without a search for layouts."""
-    expression = lift_or_refuse(func)
-    return expression if isinstance(expression, Refusal) else recover_direct(expression, func)
-
-
-def _tried(original: Any, given: Any = INPUTS, branches: bool = True) -> tuple[int, list[str]]:
-    """The number of mutants that differ, and those that are recognised wrongly."""
-    expected, seen = _results(original, given), set[int]()
-    different, wrong = 0, []
-    for change, mutant in _changed(original, branches):
-        key = tvm_ffi.structural_hash(mutant)
-        got = None if key in seen else _results(mutant, given)
-        seen.add(key)
-        if got is None or _same(got, expected):
-            continue
-        different += 1
-        info = _answer(mutant)
-        if isinstance(info, OpInfo):
-            answer = [a for v, s in given for a in _operators(mutant, info, v, s)]
-            wrong += [] if _same(got, answer) else [f"{change}: {info}"]
-    return different, wrong
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["neox", "gptj", "gptj partial", "llama3", "yarn"])
-def test_no_mutant_is_certified(name: str) -> None:
-    different, wrong = _tried(FORMS[name][0](), branches=name == "neox")
-    assert not wrong
-    assert different >= 30
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("style", ["neox", "gptj"])
-def test_no_mutant_with_tables_is_certified(style: str) -> None:
-    tables = [np.random.default_rng(k).uniform(-1, 1, (3, 1, 8)) for k in range(2)]
-    operands = [X, *(t.astype("float32") for t in tables)]
-    built = module(apply_rotary_embedding, operands, {"rotary_dim": 8, "style": style})
-    legal = relax.transform.LegalizeOps()(built)
-    (func,) = (f for f in legal.functions.values() if isinstance(f, tirx.PrimFunc))
-    different, wrong = _tried(parsed(func.script()), [([_DATA[0], *tables], {})])
-    assert not wrong
-    assert different >= 10
