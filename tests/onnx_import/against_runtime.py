@@ -17,6 +17,13 @@ from tests.models.weights import Array
 Inputs = Mapping[str, tuple[Sequence[Any], str]]
 
 
+def contributed(op: str, inputs: list[str], outputs: list[str], **attrs: Any) -> Any:
+    """Return a node of an operator that ONNX Runtime adds to ONNX."""
+    from onnx import helper
+
+    return helper.make_node(op, inputs, outputs, domain="com.microsoft", **attrs)
+
+
 def model(
     nodes: Sequence[Any],
     inputs: Inputs,

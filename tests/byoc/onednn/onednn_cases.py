@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 from tvm import relax, tirx
 
 from opinfo.analysis.composites.products import transposed_matmul
+from opinfo.byoc.backends.onednn.implementation_probe import ask
 
 from ...layout.nets import const
 
@@ -25,6 +26,12 @@ class Case:
     shapes: tuple[tuple[Any, ...], ...]
     build: Build
     ops: str
+
+
+def implemented(job: str, forms: Iterable[str]) -> list[str]:
+    """Which of some forms oneDNN has for the region of a job."""
+    answers = {form: ask(f"query 0 {job} only {form}") or {} for form in forms}
+    return [form for form, answer in answers.items() if "steps" in answer]
 
 
 def _conv2d(x: tuple[int, ...], w: tuple[int, ...], **attrs: Any) -> Case:

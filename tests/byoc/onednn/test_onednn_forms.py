@@ -18,18 +18,14 @@ from tvm import relax
 from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.backend.region import Region
 from opinfo.byoc.backends.onednn import measured_forms
-from opinfo.byoc.backends.onednn.implementation_probe import (
-    ask,
-    implementation,
-    job_of,
-    of_one_batch,
-)
+from opinfo.byoc.backends.onednn.implementation_probe import implementation, job_of, of_one_batch
 from opinfo.byoc.backends.onednn.measured_forms import FormTime, chosen_forms, fastest, form_times
 from opinfo.byoc.compile import compile_module
 
 from ...common.run import run
 from ...layout import nets
 from ...layout.nets import const
+from .onednn_cases import implemented
 
 nn, op = relax.op.nn, relax.op
 LAST = {"data_layout": "NHWC", "kernel_layout": "OHWI"}
@@ -96,11 +92,6 @@ def _copies() -> Any:
     return bb.get()
 
 
-def _forms(job: str) -> list[str]:
-    answers = {form: ask(f"query 0 {job} only {form}") or {} for form in FORMS}
-    return [form for form, answer in answers.items() if "steps" in answer]
-
-
 def test_every_form_computes_what_tvm_computes(monkeypatch: pytest.MonkeyPatch) -> None:
     left: dict[str, list[str]] = {}
     had: list[str] = []
@@ -108,7 +99,7 @@ def test_every_form_computes_what_tvm_computes(monkeypatch: pytest.MonkeyPatch) 
     def each(jobs: Iterable[str], _: object) -> list[str]:
         for job in (jobs := list(jobs)):
             if job not in left:
-                left[job] = _forms(job)
+                left[job] = implemented(job, FORMS)
                 had.append(" ".join(left[job]))
         return [f"only {left[job].pop(0)}" for job in jobs]
 

@@ -27,6 +27,7 @@ from opinfo.byoc.compile import compile_module
 from ...common.run import run
 from ...layout import nets
 from ...layout.nets import const
+from .onednn_cases import implemented
 from .test_onednn_forms import _region
 
 nn, op = relax.op.nn, relax.op
@@ -157,12 +158,6 @@ def _module(copies: int) -> Any:
     return bb.get()
 
 
-def _winograd(job: str) -> list[str]:
-    """The forms by Winograd that a region has."""
-    answers = {form: ask(f"query 0 {job} only {form}") or {} for form in FORMS}
-    return [form for form, answer in answers.items() if "steps" in answer]
-
-
 @pytest.fixture
 def three_threads() -> Iterator[None]:
     """The threads that libraries on libgomp use from here, on any number of cores."""
@@ -181,7 +176,7 @@ def test_tiles_compute_what_tvm_computes(monkeypatch: pytest.MonkeyPatch) -> Non
     def each(jobs: Iterable[str], _: object) -> list[str]:
         forms = []
         for job in jobs:
-            has = _winograd(job) == list(FORMS)
+            has = implemented(job, FORMS) == list(FORMS)
             forms.append(f"only {FORMS[seen.count(job)]}" if has else "")
             seen.extend([job] * has)
         return forms
@@ -267,7 +262,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_other_convolutions_have_no_such_form(name: str) -> None:
-    assert _winograd(_case_job(REFUSED[name])) == []
+    assert implemented(_case_job(REFUSED[name]), FORMS) == []
 
 
 def test_weights_must_be_constant_and_channels_innermost() -> None:
@@ -281,7 +276,7 @@ def test_weights_must_be_constant_and_channels_innermost() -> None:
                                           first: ((1, 16, 9, 9),)}  # fmt: skip
     for build, given_shapes in shapes.items():
         region = _region(nets.net(build, *given_shapes, legal=False))
-        assert _winograd(str(job_of(region))) == []
+        assert implemented(str(job_of(region)), FORMS) == []
 
 
 def test_tiles_are_never_chosen_without_being_measured() -> None:

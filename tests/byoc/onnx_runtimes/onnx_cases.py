@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,9 @@ from tvm import relax
 from opinfo.analysis.composites.products import transposed_matmul
 from opinfo.analysis.recurrent.quantized_lstm_operator import quantized_lstm
 from opinfo.analysis.recurrent.recurrence_operator import recurrence
+from opinfo.byoc import Backend, Code
+from opinfo.byoc.backend.catalog import find
+from opinfo.byoc.backend.region import Region
 
 from ...layout.nets import const
 
@@ -64,7 +67,18 @@ def _value(rng: Any, shape: Any, dtype: str, below: int) -> Any:
     return rng.integers(0, 2 if dtype == "bool" else below, extents).astype(dtype)
 
 
-def _call(f: Callable[..., Any], *args: Any, **attrs: Any) -> Build:
+def recording() -> tuple[Backend, list[Region]]:
+    """ONNX Runtime without code, and the regions that it is given."""
+    regions: list[Region] = []
+
+    def convert(converted: Sequence[Region]) -> Code:
+        regions.extend(converted)
+        return Code("", tuple(r.symbol for r in converted))
+
+    return replace(find("onnxruntime"), convert=convert), regions
+
+
+def call(f: Callable[..., Any], *args: Any, **attrs: Any) -> Build:
     return lambda e, r, *xs: e(f(*xs, *args, **attrs))
 
 
@@ -74,7 +88,7 @@ def _function(name: str) -> Callable[..., Any]:
 
 
 def _each(*names: str) -> dict[str, OnnxCase]:
-    return {n: OnnxCase(_call(_function(n)), ((2, 5),)) for n in names}
+    return {n: OnnxCase(call(_function(n)), ((2, 5),)) for n in names}
 
 
 def _mapped(f: Callable[..., Any], change: Callable[..., Any]) -> OnnxCase:
@@ -108,7 +122,7 @@ def _norm(f: Any, *shape: int, **attrs: Any) -> Build:
 
 
 def _resize(size: Any, **attrs: Any) -> Build:
-    return _call(op.image.resize2d, relax.ShapeExpr(size), **attrs)
+    return call(op.image.resize2d, relax.ShapeExpr(size), **attrs)
 
 
 def _biased(e: Any, r: Any, x: Any) -> Any:
@@ -248,7 +262,7 @@ def _compared(name: str) -> OnnxCase:
 
 
 def _logical(name: str) -> OnnxCase:
-    return OnnxCase(_call(_function(name)), (((2, 5), "bool"), ((5,), "bool")))
+    return OnnxCase(call(_function(name)), (((2, 5), "bool"), ((5,), "bool")))
 
 
 ELEMENTS: dict[str, OnnxCase] = {
@@ -264,33 +278,33 @@ ELEMENTS: dict[str, OnnxCase] = {
     "astype, bytes": OnnxCase(_bytes, ((2, 5), ((2, 5), "int32")), below=9),
     "halves": OnnxCase(_halves, ((IMAGE, "float16"),), refused=HALF),
     "rank 0": OnnxCase(lambda e, r, x: e(op.add(e(op.sum(x)), relax.const(1.5))), ((2, 5),)),
-    "leakyrelu": OnnxCase(_call(nn.leakyrelu, 0.1), ((2, 5),)),
+    "leakyrelu": OnnxCase(call(nn.leakyrelu, 0.1), ((2, 5),)),
     "prelu": OnnxCase(lambda e, r, x: e(nn.prelu(x, const(r, 4))), (IMAGE,)),
-    "clip": OnnxCase(_call(op.clip, -0.25, 0.5), ((2, 5),)),
+    "clip": OnnxCase(call(op.clip, -0.25, 0.5), ((2, 5),)),
     "hard sigmoid": OnnxCase(_hard, ((2, 5),)),
     "hard swish": OnnxCase(_hard_swish, ((2, 5),)),
     "steep hard swish": OnnxCase(_steep, ((2, 5),)),
     "bounds": OnnxCase(_bounded, ((2, 5),)),
     "affine by channel": OnnxCase(_affine, (IMAGE,)),
-    **{n: OnnxCase(_call(getattr(op, n)), ((N, 5), (3, 1, 5)))
+    **{n: OnnxCase(call(getattr(op, n)), ((N, 5), (3, 1, 5)))
        for n in ("add", "subtract", "multiply", "maximum", "minimum")},
     "integers": OnnxCase(_integers, (((2, 5), "int8"), ((2, 5), "int8"))),
-    "compared, large": OnnxCase(_call(op.less), (((2, 5), "int32"), ((5,), "int32")),
+    "compared, large": OnnxCase(call(op.less), (((2, 5), "int32"), ((5,), "int32")),
                                 refused=ROUNDED),
     "remainder, large": OnnxCase(lambda e, r, x: e(op.floor_mod(x, relax.const(5, "int32"))),
                                  (((2, 5), "int32"),), refused=ROUNDED),
-    "bool, large": OnnxCase(_call(op.astype, "bool"), (((2, 5), "int32"),), refused=ROUNDED),
+    "bool, large": OnnxCase(call(op.astype, "bool"), (((2, 5), "int32"),), refused=ROUNDED),
     "wide integers": OnnxCase(lambda e, r, x: e(op.multiply(x, relax.const(2**40, "int64"))),
                               (((2, 5), "int64"),), refused=WIDE),
-    "floor_divide": OnnxCase(_call(op.floor_divide, relax.const(0.7)), ((2, 5),)),
-    "mod": OnnxCase(_call(op.mod, relax.const(0.7)), ((2, 5),), refused=REMAINDER),
+    "floor_divide": OnnxCase(call(op.floor_divide, relax.const(0.7)), ((2, 5),)),
+    "mod": OnnxCase(call(op.mod, relax.const(0.7)), ((2, 5),), refused=REMAINDER),
     "divide": OnnxCase(lambda e, r, x: e(op.divide(relax.const(1.0), e(op.exp(x)))), ((2, 5),)),
-    "power": OnnxCase(_call(op.power, relax.const(2.0)), ((2, 5),)),
+    "power": OnnxCase(call(op.power, relax.const(2.0)), ((2, 5),)),
     **{n: _compared(n) for n in ("equal", "not_equal", "greater", "greater_equal", "less",
                                  "less_equal")},
     **{n: _logical(n) for n in ("logical_and", "logical_or", "logical_xor", "bitwise_and",
                                 "bitwise_or")},
-    **{n: OnnxCase(_call(_function(n)), (((2, 5), "bool"),))
+    **{n: OnnxCase(call(_function(n)), (((2, 5), "bool"),))
        for n in ("logical_not", "bitwise_not")},
     "where": OnnxCase(lambda e, r, c, x: e(op.where(c, x, relax.const(-1.5))),
                       (((2, 1), "bool"), (2, 5))),
@@ -315,18 +329,18 @@ IMAGES: dict[str, OnnxCase] = {
     "conv2d_transpose": OnnxCase(_conv(nn.conv2d_transpose, 4, 3, 3, 3, strides=(2, 2), groups=2,
                                        padding=(1, 1, 1, 1), output_padding=(1, 1)), (IMAGE,)),
     "conv2d_transpose, bias": OnnxCase(_biased, (IMAGE,)),
-    "max_pool2d": OnnxCase(_call(nn.max_pool2d, (3, 2), (2, 1), (1, 0, 1, 1), (1, 2)), (IMAGE,)),
-    "max_pool2d, int8": OnnxCase(_call(nn.max_pool2d, (3, 2), (2, 1), (1, 0, 1, 1)),
+    "max_pool2d": OnnxCase(call(nn.max_pool2d, (3, 2), (2, 1), (1, 0, 1, 1), (1, 2)), (IMAGE,)),
+    "max_pool2d, int8": OnnxCase(call(nn.max_pool2d, (3, 2), (2, 1), (1, 0, 1, 1)),
                                  ((IMAGE, "int8"),)),
-    "max_pool2d, rounded up": OnnxCase(_call(nn.max_pool2d, (3, 3), (2, 2), ceil_mode=True),
+    "max_pool2d, rounded up": OnnxCase(call(nn.max_pool2d, (3, 3), (2, 2), ceil_mode=True),
                                        ((1, 4, 6, 6),)),
-    "max_pool2d, channels last": OnnxCase(_call(nn.max_pool2d, (2, 2), (2, 2), layout="NHWC"),
+    "max_pool2d, channels last": OnnxCase(call(nn.max_pool2d, (2, 2), (2, 2), layout="NHWC"),
                                           (LAST,), refused=TURNED),
-    "avg_pool2d": OnnxCase(_call(nn.avg_pool2d, (3, 3), (2, 2), (1, 1, 1, 1)), (IMAGE,)),
-    "avg_pool2d with padding": OnnxCase(_call(nn.avg_pool2d, (3, 3), (2, 2), (1, 1, 1, 1),
+    "avg_pool2d": OnnxCase(call(nn.avg_pool2d, (3, 3), (2, 2), (1, 1, 1, 1)), (IMAGE,)),
+    "avg_pool2d with padding": OnnxCase(call(nn.avg_pool2d, (3, 3), (2, 2), (1, 1, 1, 1),
                                               count_include_pad=True), (IMAGE,)),
-    "adaptive_avg_pool2d": OnnxCase(_call(nn.adaptive_avg_pool2d, (1, 1)), (IMAGE,)),
-    "adaptive_avg_pool2d of parts": OnnxCase(_call(nn.adaptive_avg_pool2d, (7, 2)), (IMAGE,)),
+    "adaptive_avg_pool2d": OnnxCase(call(nn.adaptive_avg_pool2d, (1, 1)), (IMAGE,)),
+    "adaptive_avg_pool2d of parts": OnnxCase(call(nn.adaptive_avg_pool2d, (7, 2)), (IMAGE,)),
     "resize2d, nearest": OnnxCase(_resize(
         (14, 12), method="nearest_neighbor", layout="NCHW",
         coordinate_transformation_mode="asymmetric", rounding_method="floor"), (IMAGE,)),
@@ -336,48 +350,48 @@ IMAGES: dict[str, OnnxCase] = {
         refused=TURNED),
     "resize2d, cubic": OnnxCase(_resize((9, 14), layout="NCHW", method="cubic"), (IMAGE,)),
     "resize2d, symbolic": OnnxCase(_resize((N * 2, M * 2), layout="NCHW"), ((1, 2, N, M),)),
-    "pad": OnnxCase(_call(nn.pad, (0, 0, 0, 0, 1, 2, 3, 0), pad_value=0.5), (IMAGE,)),
-    "pad, reflected": OnnxCase(_call(nn.pad, (0, 0, 0, 0, 1, 2, 3, 0), "reflect"), (IMAGE,)),
+    "pad": OnnxCase(call(nn.pad, (0, 0, 0, 0, 1, 2, 3, 0), pad_value=0.5), (IMAGE,)),
+    "pad, reflected": OnnxCase(call(nn.pad, (0, 0, 0, 0, 1, 2, 3, 0), "reflect"), (IMAGE,)),
 }  # fmt: skip
 REDUCED: dict[str, OnnxCase] = {
-    "mean": OnnxCase(_call(op.mean, [1, 3], keepdims=True), (IMAGE,)),
-    "mean of an image": OnnxCase(_call(op.mean, [2, 3]), (IMAGE,)),
-    "max of an image": OnnxCase(_call(op.max, [2, 3], keepdims=True), (IMAGE,)),
-    **{n: OnnxCase(_call(getattr(op, n), [0, 2]), (IMAGE,))
+    "mean": OnnxCase(call(op.mean, [1, 3], keepdims=True), (IMAGE,)),
+    "mean of an image": OnnxCase(call(op.mean, [2, 3]), (IMAGE,)),
+    "max of an image": OnnxCase(call(op.max, [2, 3], keepdims=True), (IMAGE,)),
+    **{n: OnnxCase(call(getattr(op, n), [0, 2]), (IMAGE,))
        for n in ("sum", "max", "min", "prod", "variance", "std")},
-    **{n: OnnxCase(_call(getattr(op, n), 1), (IMAGE,)) for n in ("argmax", "argmin")},
+    **{n: OnnxCase(call(getattr(op, n), 1), (IMAGE,)) for n in ("argmax", "argmin")},
     "any": OnnxCase(_any, ((IMAGE, "bool"),)),
-    "cumsum": OnnxCase(_call(op.cumsum, 1), ((2, N, 3),)),
-    "cumsum of bools": OnnxCase(_call(op.cumsum, -1, "int32", True), (((3, 5), "bool"),)),
-    "cumsum of all": OnnxCase(_call(op.cumsum), ((3, 5),)),
-    "sum of all": OnnxCase(_call(op.sum), ((3, 4),)),
-    "softmax": OnnxCase(_call(nn.softmax, 1), ((N, 5, 4),)),
-    "log_softmax": OnnxCase(_call(nn.log_softmax, -1), ((N, 5),)),
+    "cumsum": OnnxCase(call(op.cumsum, 1), ((2, N, 3),)),
+    "cumsum of bools": OnnxCase(call(op.cumsum, -1, "int32", True), (((3, 5), "bool"),)),
+    "cumsum of all": OnnxCase(call(op.cumsum), ((3, 5),)),
+    "sum of all": OnnxCase(call(op.sum), ((3, 4),)),
+    "softmax": OnnxCase(call(nn.softmax, 1), ((N, 5, 4),)),
+    "log_softmax": OnnxCase(call(nn.log_softmax, -1), ((N, 5),)),
     "layer_norm": OnnxCase(_norm(nn.layer_norm, 5, 6, axes=[-2, -1]), ((N, 5, 6),)),
     "rms_norm": OnnxCase(lambda e, r, x: e(nn.rms_norm(x, const(r, 6), axes=[-1])), ((N, 5, 6),)),
     "group_norm": OnnxCase(_norm(nn.group_norm, 4, num_groups=2, channel_axis=1, axes=[2, 3]),
                            (IMAGE,)),
     "instance_norm": OnnxCase(_norm(nn.instance_norm, 4, channel_axis=1, axes=[2, 3]), (IMAGE,)),
-    "matmul, int32": OnnxCase(_call(op.matmul), (((2, N, 6), "int32"), ((6, 5), "int32")),
+    "matmul, int32": OnnxCase(call(op.matmul), (((2, N, 6), "int32"), ((6, 5), "int32")),
                               below=9000, refused=SUMS),
-    "matmul": OnnxCase(_call(op.matmul), ((2, 1, N, 6), (3, 6, 5))),
+    "matmul": OnnxCase(call(op.matmul), ((2, 1, N, 6), (3, 6, 5))),
     "einsum": OnnxCase(lambda e, r, x, y: e(op.einsum((x, y), "bij,bkj->bki")),
                        ((2, 3, 4), (2, 5, 4))),
-    "transposed_matmul": OnnxCase(_call(transposed_matmul), ((2, N, 4), (5, 4))),
-    "transposed_matmul, both": OnnxCase(_call(transposed_matmul, transposed=[True, True]),
+    "transposed_matmul": OnnxCase(call(transposed_matmul), ((2, N, 4), (5, 4))),
+    "transposed_matmul, both": OnnxCase(call(transposed_matmul, transposed=[True, True]),
                                         ((2, 4, 3), (5, 4))),
-    "outer": OnnxCase(_call(op.outer), ((3,), (4,))),
-    "attention": OnnxCase(_call(nn.attention), ((2, 5, 3, 8), (2, 6, 3, 8), (2, 6, 3, 4))),
-    "attention, causal": OnnxCase(_call(nn.attention, causal_mask="TopLeft", scale=0.3),
+    "outer": OnnxCase(call(op.outer), ((3,), (4,))),
+    "attention": OnnxCase(call(nn.attention), ((2, 5, 3, 8), (2, 6, 3, 8), (2, 6, 3, 4))),
+    "attention, causal": OnnxCase(call(nn.attention, causal_mask="TopLeft", scale=0.3),
                                   ((1, 5, 2, 8), (1, 5, 2, 8), (1, 5, 2, 8))),
 }  # fmt: skip
 MOVED: dict[str, OnnxCase] = {
     "reshape": OnnxCase(lambda e, r, x: e(op.reshape(x, (N, 30))), ((N, 5, 6),)),
     "reshape, two symbols": OnnxCase(lambda e, r, x: e(op.reshape(x, (M, 2, N * 3))),
                                      ((N, M, 6),)),
-    "expand_dims": OnnxCase(_call(op.expand_dims, [0, 2]), ((N, 5),)),
-    "squeeze": OnnxCase(_call(op.squeeze, [1]), ((N, 1, 5),)),
-    "permute_dims": OnnxCase(_call(op.permute_dims, [0, 2, 3, 1]), (IMAGE,)),
+    "expand_dims": OnnxCase(call(op.expand_dims, [0, 2]), ((N, 5),)),
+    "squeeze": OnnxCase(call(op.squeeze, [1]), ((N, 1, 5),)),
+    "permute_dims": OnnxCase(call(op.permute_dims, [0, 2, 3, 1]), (IMAGE,)),
     "concat": OnnxCase(lambda e, r, x, y: e(op.concat([x, y, const(r, 2, 1)], 1)),
                        ((2, 3), (2, 4))),
     "stack": OnnxCase(lambda e, r, x, y: e(op.stack([x, y], 1)), ((2, 3), (2, 3))),
@@ -386,28 +400,28 @@ MOVED: dict[str, OnnxCase] = {
     "choice by a constant": OnnxCase(lambda e, r, x, y: e(op.exp(e(op.where(
         relax.const(np.zeros((2, 3), "bool")), x, y)))), ((2, 3), (2, 3))),
     "split": OnnxCase(_split, ((2, 6),)),
-    "strided_slice": OnnxCase(_call(op.strided_slice, [1, 3], [0, 5], [3, 0], [1, -2]), (IMAGE,)),
+    "strided_slice": OnnxCase(call(op.strided_slice, [1, 3], [0, 5], [3, 0], [1, -2]), (IMAGE,)),
     "strided_slice, symbolic": OnnxCase(
         lambda e, r, x: e(op.strided_slice(x, [1], [0], [N - 1], [1])), ((2, N),)),
     "strided_slice, one shorter": OnnxCase(lambda e, r, x, y: e(op.strided_slice(
         e(op.concat([x, y], 1)), [1], [0], [N], [1])), ((2, N), (2, 1))),
-    "flip": OnnxCase(_call(op.flip, 1), (IMAGE,)),
-    "tile": OnnxCase(_call(op.tile, (2, 1, 3)), ((2, 5),)),
-    "repeat": OnnxCase(_call(op.repeat, 3, 1), ((2, 5),)),
-    "broadcast_to": OnnxCase(_call(op.broadcast_to, (4, 2, 5)), ((2, 1),)),
+    "flip": OnnxCase(call(op.flip, 1), (IMAGE,)),
+    "tile": OnnxCase(call(op.tile, (2, 1, 3)), ((2, 5),)),
+    "repeat": OnnxCase(call(op.repeat, 3, 1), ((2, 5),)),
+    "broadcast_to": OnnxCase(call(op.broadcast_to, (4, 2, 5)), ((2, 1),)),
     "broadcast_to a sum": OnnxCase(lambda e, r, x, y: e(op.broadcast_to(
         e(op.concat([x, y], 0)), (3, N + M, 2))), ((N, 2), (M, 2))),
-    "tril": OnnxCase(_call(op.tril, 1), ((2, 4, 5),)),
-    "triu": OnnxCase(_call(op.triu, -1), ((2, 4, 5),)),
+    "tril": OnnxCase(call(op.tril, 1), ((2, 4, 5),)),
+    "triu": OnnxCase(call(op.triu, -1), ((2, 4, 5),)),
     "take": OnnxCase(lambda e, r, i: e(op.take(const(r, 7, 5), i, 0)), (((2, 3), "int64"),)),
-    "take, clipped": OnnxCase(_call(op.take, 1, "clip"), ((2, 5), ((4,), "int32")), below=9),
+    "take, clipped": OnnxCase(call(op.take, 1, "clip"), ((2, 5), ((4,), "int32")), below=9),
     "take, wrapped": OnnxCase(_from_bytes(lambda x, i: op.take(x, i, 1, "wrap"), "int64"),
                               ((2, 5), ((4,), "int8")), below=9),
-    "take, wrapped, large": OnnxCase(_call(op.take, 1, "wrap"), ((2, 5), ((4,), "int32")),
+    "take, wrapped, large": OnnxCase(call(op.take, 1, "wrap"), ((2, 5), ((4,), "int32")),
                                      refused=ROUNDED),
     "take, from the end": OnnxCase(_from_the_end, ((2, 5), ((4,), "int32"))),
-    "gather_elements": OnnxCase(_call(op.gather_elements, 1), ((4, 5), ((4, 2), "int64"))),
-    "gather_nd": OnnxCase(_call(op.gather_nd), ((4, 5, 3), ((2, 2), "int64"))),
+    "gather_elements": OnnxCase(call(op.gather_elements, 1), ((4, 5), ((4, 2), "int64"))),
+    "gather_nd": OnnxCase(call(op.gather_nd), ((4, 5, 3), ((2, 2), "int64"))),
     "one_hot": OnnxCase(_from_bytes(lambda i: op.one_hot(
         i, *(tvm.tirx.FloatImm("float32", v) for v in (2.0, -1.0)), 5, -1), "int64"),
         (((2, 3), "int8"),)),
@@ -416,7 +430,7 @@ ORDERED: dict[str, OnnxCase] = {
     "topk": OnnxCase(_largest("both", 3, "int64"), ((4, 9),), refused=LACKED),
     "topk, values": OnnxCase(_largest("values", 2, "int64"), ((4, 9),), refused=LACKED),
     "topk, places": OnnxCase(_largest("indices", 2, "int32"), ((N, 9),), refused=LACKED),
-    "sort": OnnxCase(_call(op.sort, 1, True), ((3, N),)),
+    "sort": OnnxCase(call(op.sort, 1, True), ((3, N),)),
     "argsort": OnnxCase(lambda e, r, x: e(op.argsort(e(op.floor(x)), 0, dtype="int32")),
                         ((9, 4),), refused=LACKED),
     "reverse_sequence": OnnxCase(lambda e, r, x: e(op.reverse_sequence(

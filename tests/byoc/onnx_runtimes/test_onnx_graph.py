@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,9 +13,7 @@ from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from tvm import relax
 
-from opinfo.byoc.backend.backend import Backend, Code
-from opinfo.byoc.backend.catalog import find
-from opinfo.byoc.backend.region import Region, Tensor
+from opinfo.byoc.backend.region import Tensor
 from opinfo.byoc.backends.onnx_models.model import OPSET, model
 from opinfo.byoc.backends.onnx_operators.graph.graph_writer import GraphWriter
 from opinfo.byoc.backends.onnx_operators.onnx_writers import OPERATORS
@@ -41,6 +37,7 @@ from .onnx_cases import (
     WIDE,
     OnnxCase,
     module,
+    recording,
     values,
 )
 
@@ -119,7 +116,7 @@ def test_the_nodes_are_those_that_runtimes_fuse() -> None:
         "square": ["Pow"],
         "mean of an image": ["GlobalAveragePool", "Reshape"],
     }
-    backend, regions = _recording()
+    backend, regions = recording()
     dispatch(prepare(module({n: CASES[n] for n in expected}), [backend]), [backend])
     written = [
         [n.op_type for n in onnx.load_from_string(model(r).tobytes()).graph.node] for r in regions
@@ -127,23 +124,12 @@ def test_the_nodes_are_those_that_runtimes_fuse() -> None:
     assert sorted(written) == sorted(expected.values())
 
 
-def _recording() -> tuple[Backend, list[Region]]:
-    """ONNX Runtime without code, and the regions that it is given."""
-    regions: list[Region] = []
-
-    def convert(converted: Sequence[Region]) -> Code:
-        regions.extend(converted)
-        return Code("", tuple(r.symbol for r in converted))
-
-    return replace(find("onnxruntime"), convert=convert), regions
-
-
 def test_a_bias_that_others_read_too_stays_a_sum() -> None:
     def build(e: Any, r: Any, x: Any) -> Any:
         y = e(nn.conv2d(x, const(r, 4, 4, 1, 1)))
         return e(relax.Tuple([e(op.add(y, const(r, 1, 4, 1, 1))), e(op.exp(y))]))
 
-    backend, regions = _recording()
+    backend, regions = recording()
     dispatch(nets.net(build, (1, 4, 5, 5)), [backend])
     (region,) = regions
     nodes = [n.op_type for n in onnx.load_from_string(model(region).tobytes()).graph.node]

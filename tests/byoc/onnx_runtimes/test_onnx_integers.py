@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,6 @@ import tvm
 from onnx import helper
 from tvm import relax
 
-from opinfo.byoc.backend.backend import Backend, Code
-from opinfo.byoc.backend.catalog import find
-from opinfo.byoc.backend.region import Region
 from opinfo.byoc.backends.onnx_integers.integer_products import in_8_bits
 from opinfo.byoc.backends.onnx_models.model import model
 from opinfo.byoc.compile import compile_module
@@ -27,6 +23,7 @@ from opinfo.frontend.formats.from_onnx import from_model
 
 from ...layout import nets
 from ...onnx_import.against_runtime import model as onnx_model
+from .onnx_cases import recording
 
 op, nn = relax.op, relax.op.nn
 Array = np.ndarray[Any, Any]
@@ -37,13 +34,7 @@ BYTES = RANDOM.integers(-127, 128, (16, 5))
 
 def written(mod: Any) -> list[list[str]]:
     """The operators of each region that ONNX Runtime would get."""
-    regions: list[Region] = []
-
-    def convert(converted: Sequence[Region]) -> Code:
-        regions.extend(converted)
-        return Code("", tuple(r.symbol for r in converted))
-
-    backend: Backend = replace(find("onnxruntime"), convert=convert)
+    backend, regions = recording()
     dispatch(prepare(mod, [backend]), [backend])
     return [
         [n.op_type for n in onnx.load_from_string(model(r, True).tobytes()).graph.node]

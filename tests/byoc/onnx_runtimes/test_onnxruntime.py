@@ -18,15 +18,12 @@ from opinfo.byoc.dispatching.dispatch import dispatch
 from ...common.run import run
 from ...layout import nets
 from ...layout.nets import const
+from .onnx_cases import call
 
 nn, op = relax.op.nn, relax.op
 N = tvm.tirx.Var("n", "int64")
 IMAGE = (2, 4, 7, 6)
 Build = Callable[..., Any]
-
-
-def _call(f: Callable[..., Any], *args: Any, **attrs: Any) -> Build:
-    return lambda e, r, *xs: e(f(*xs, *args, **attrs))
 
 
 def _norm(e: Any, r: Any, x: Any) -> Any:
@@ -50,7 +47,7 @@ def test_a_part_of_a_net_is_one_model_with_several_results() -> None:
 
 
 REFUSED: dict[str, tuple[Build, tuple[Any, ...], str]] = {
-    "ceil_mode": (_call(nn.avg_pool2d, (3, 3), (2, 2), (1, 1, 1, 1), ceil_mode=True,
+    "ceil_mode": (call(nn.avg_pool2d, (3, 3), (2, 2), (1, 1, 1, 1), ceil_mode=True,
                         count_include_pad=True),
                   ((1, 4, 6, 6),), "ceil_mode and count_include_pad are True"),
     "axes": (_norm, ((2, 5),), "axes is [0], expected the last axes"),
@@ -58,9 +55,9 @@ REFUSED: dict[str, tuple[Build, tuple[Any, ...], str]] = {
               "the dtype is float64, expected"),
     "extents": (lambda e, r, x, y: e(op.broadcast_to(x, (N, 5))), ((5,), (N, 1)),
                 "extents that no operand has"),
-    "output_size": (_call(nn.adaptive_avg_pool2d, (5, 2)), (IMAGE,),
+    "output_size": (call(nn.adaptive_avg_pool2d, (5, 2)), (IMAGE,),
                     "output_size is [5, 2], expected 1 or divisors of [7, 6]"),
-    "pixels": (_call(op.image.resize2d, relax.ShapeExpr((21, 6)), layout="NCHW",
+    "pixels": (call(op.image.resize2d, relax.ShapeExpr((21, 6)), layout="NCHW",
                      method="nearest_neighbor", rounding_method="floor"), (IMAGE,),
                "half_pixel with floor has coordinates that ONNX rounds to another pixel"),
 }  # fmt: skip
@@ -75,7 +72,7 @@ def test_a_refusal_names_what_was_got_and_what_is_taken(name: str) -> None:
 
 def test_without_the_library_tvm_compiles_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("opinfo.byoc.backends.onnxruntime.locate.library", lambda: None)
-    mod = nets.net(_call(nn.relu), (2, 3))
+    mod = nets.net(call(nn.relu), (2, 3))
     with pytest.warns(UserWarning, match="onnxruntime is not available: libonnxruntime is not"):
         assert not dispatch(mod, ["onnxruntime"]).taken
 
@@ -88,14 +85,14 @@ def test_a_model_that_does_not_load_falls_back_with_a_warning() -> None:
         ((name, _),) = code.constants
         return replace(code, constants=((name, np.zeros(8, "uint8")),))
 
-    mod = nets.net(_call(nn.relu), (2, 3), legal=False)
+    mod = nets.net(call(nn.relu), (2, 3), legal=False)
     with pytest.warns(UserWarning, match=r"onnxruntime.*\): its library does not load"):
         found = compile_module(mod, [replace(backend, convert=broken)])
     assert not found.dispatched.taken
 
 
 def test_a_region_takes_only_the_tensors_that_it_was_made_for() -> None:
-    mod = nets.net(_call(nn.relu), (N, 6), legal=False)
+    mod = nets.net(call(nn.relu), (N, 6), legal=False)
     found = compile_module(mod, ["onnxruntime"])
     made = tvm.runtime.load_module(str(found.library))
     relax.VirtualMachine(made, tvm.cpu())

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto
 
 from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
 from opinfo.frontend.checks.error import FrontendError
@@ -15,6 +15,7 @@ from tests.models.weights import Array
 from tests.onnx_import.against_runtime import (
     Inputs,
     compare,
+    contributed,
     floats,
     model,
     outputs,
@@ -27,10 +28,6 @@ HEADS, SIZE = 2, 8
 HIDDEN = HEADS * SIZE
 #: A batch, queries, keys and keys of earlier calls.
 LENGTHS = ((2, 3, 5, 4), (1, 1, 2, 1), (3, 4, 1, 2))
-
-
-def contributed(op: str, inputs: list[str], outputs: list[str], **attrs: Any) -> Any:
-    return helper.make_node(op, inputs, outputs, domain="com.microsoft", **attrs)
 
 
 def mask(*shape: int, most: int = 2, seed: int = 3) -> Array:

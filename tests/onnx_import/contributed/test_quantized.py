@@ -6,19 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import helper
 
 from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
 from opinfo.frontend.checks.error import FrontendError
 from opinfo.frontend.formats.from_onnx import from_model
 from tests.models.weights import Array
-from tests.onnx_import.against_runtime import Inputs, floats, model, outputs, reference
+from tests.onnx_import.against_runtime import Inputs, contributed, floats, model, outputs, reference
 
 pytestmark = pytest.mark.skipif(VERSION < COMPLETE, reason="compiles models")
-
-
-def contributed(op: str, inputs: list[str], outputs: list[str], **attrs: Any) -> Any:
-    return helper.make_node(op, inputs, outputs, domain="com.microsoft", **attrs)
 
 
 def integers(*shape: int, dtype: str = "uint8", seed: int = 0) -> Array:
