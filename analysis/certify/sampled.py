@@ -1,4 +1,4 @@
-"""Compare two tensor expressions at random points: evidence where there is no proof.
+"""Compare two tensor expressions at random points: evidence without a proof.
 
 Tensors need no memory: an element is a pseudo-random function of its coordinates. Sizes are small,
 and every reduction is evaluated in full.

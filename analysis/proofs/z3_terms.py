@@ -46,7 +46,7 @@ class Encoder(ABC):
 
     @abstractmethod
     def fallback(self, term: Term) -> Any:
-        """Translate a term for which there is no rule."""
+        """Translate a term without a rule of its own."""
 
     def translate(self, term: Term) -> Any:
         import z3

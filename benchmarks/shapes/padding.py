@@ -38,7 +38,7 @@ from opinfo.jit.dims.symbolic_dims import Symbol, Unbound, symbols
 from opinfo.jit.padding import PaddingProof, pad_safe
 from tests.jit.padding import graphs, loops, oracle
 
-#: Values for the whole padding, tried if there is no proof.
+#: Values for the whole padding, tried where the proof fails.
 NUMBERS = (0, 1, -math.inf, math.inf)
 #: Patterns of reasons, by topic.
 REASONS = {

@@ -50,7 +50,7 @@ class Measure:
             compilation on; None for no limit. Candidates are measured in the order in which they
             are given, and the rest has no times.
         checked: Compare results with those of TVM's code. What is not compared cannot be stored:
-            False requires that there is no ``database``, as its times would count as checked.
+            False excludes a ``database``, as its times would count as checked.
     """
 
     database: str | Path | None = None

@@ -78,7 +78,7 @@ class KernelStore:
             return f"{self.folder}: {error.strerror}"
 
     def get(self, key: str) -> Path | None:
-        """Return the path of a verified library; None if there is no intact entry.
+        """Return the path of a verified library; None without an intact entry.
 
         Another process may replace the file before it is loaded; `copy` avoids that.
         """

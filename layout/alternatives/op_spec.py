@@ -19,7 +19,7 @@ class OpSpec:
 
     Attributes:
         flow: How layouts flow through it; None if that is unknown.
-        reason: Why there is no flow.
+        reason: Why the flow is unknown.
         constraint: The constraint on it.
         moves: Whether it is layout-only: the output permutes the elements of the only input.
         replacement: A PrimFunc that is proved to compute the same in the constraint's layouts.

@@ -11,7 +11,7 @@ import pytest
 from .pages import DOCS, ROOT
 
 DECISIONS = sorted((DOCS / "adr").glob("[0-9]*.md"))
-#: Names of TVM, Python or other projects that opinfo does not use, which is what the text says.
+#: Names of TVM, Python or other projects that opinfo does not use; the text says so.
 FOREIGN = frozenset(
     "BufferType EliminateCommonSubexpr Hash LowerCrossThreadReduction LowerThreadAllreduce "
     "MetaScheduleApplyDatabase StructuralHash ThreadSync attributes cloudpickle ffi forkserver "

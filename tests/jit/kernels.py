@@ -13,7 +13,7 @@ KEYS = [hashlib.sha256(bytes([n])).hexdigest()[:40] for n in range(32)]
 
 
 def library(key: str, size: int = 20_000) -> bytes:
-    """Bytes that are told by the key, some kilobytes as kernels have."""
+    """Bytes that follow from the key, some kilobytes as kernels have."""
     block = hashlib.sha512(key.encode()).digest()
     return b"\x7fELF" + block * (size // len(block))
 

@@ -1,4 +1,4 @@
-"""Compilers that do what they are told, and calls that are compared."""
+"""Compilers under the control of a test, and calls that are compared."""
 
 from __future__ import annotations
 

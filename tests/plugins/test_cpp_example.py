@@ -27,7 +27,7 @@ FOLDER = ROOT / "examples" / "cpp"
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program ``run``, the library ``model.so`` of relu(x @ w), and an input ``x.bin``."""
     if shutil.which("make") is None:
-        pytest.skip("there is no make")
+        pytest.skip("make is not installed")
     out = tmp_path_factory.mktemp("cpp")
     build(out / "run")
     weight = relax.const(np.arange(32, dtype="float32").reshape(8, 4) - 16)

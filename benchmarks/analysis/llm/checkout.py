@@ -30,7 +30,7 @@ _NUMBERS = (
 
 
 def checkout() -> Path | None:
-    """Return the folder of MLC-LLM's Python package; None if there is no checkout."""
+    """Return the folder of MLC-LLM's Python package; None without a checkout."""
     folder = Path(os.environ.get(HOME, "")) / "python" / "mlc_llm"
     return folder if HOME in os.environ and folder.is_dir() else None
 

@@ -1,7 +1,7 @@
 """Check that exported functions take as many tensors as they are called with.
 
 The function of a region takes its inputs, then its results. `TVM_FFI_DLL_EXPORT_TYPED_FUNC` and
-`OPINFO_TYPED` export the signature with the function; without one, there is no check.
+`OPINFO_TYPED` export the signature with the function; without one, nothing is checked.
 """
 
 from __future__ import annotations

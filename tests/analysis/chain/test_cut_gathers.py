@@ -113,7 +113,7 @@ def main(x: T.Buffer((4, 9, 3), "float32"), y: T.Buffer((4, 9, 3), "float32"),
     assert differs(_func(text), chain) < 1e-6
 
 
-#: A product with rows of one expert: as it is written by hand for mixtures of experts.
+#: A product with rows of one expert: as people write it for mixtures of experts.
 EXPERTS = """
 @T.prim_func(s_tir=True)
 def main(x: T.Buffer((1, 64), "float32"), w: T.Buffer((4, 6, 8), "uint32"),

@@ -1,4 +1,4 @@
-"""Operators that a schedule or a person has put into one block are told apart again."""
+"""Operators that a schedule or a person has put into one block are separated again."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ OPERATIONS = 20_000
 
 
 def judged(index_map: IndexMap, shape: Sequence[Any], sizes: Sequence[str] = ()) -> str:
-    """Our answer by isl: ``confirmed``, ``agreed`` where there is no inverse, or ``undecided``."""
+    """Our answer by isl: ``confirmed``, ``agreed`` without an inverse, or ``undecided``."""
     found = invert(index_map, shape)
     try:
         with isl_oracle.budget(OPERATIONS) as context:
