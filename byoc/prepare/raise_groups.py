@@ -170,10 +170,11 @@ class _Emitter:
     def _product(self, operands: list[Any], attrs: dict[str, Any]) -> Any:
         first, second = attrs.get("transposed") or (False, False)
         rows, matrices = operands
-        dtype = attrs.get("out_dtype")
-        if first or rows.ty.ndim != 2 or matrices.ty.ndim != 3 or str(dtype or "") not in (
-            "", "void", "None", str(rows.ty.dtype)):  # fmt: skip
+        if first or rows.ty.ndim != 2 or matrices.ty.ndim != 3:
             raise NotGrouped("a product that is not of rows and a matrix")
+        dtype = str(attrs.get("out_dtype") or "")
+        if dtype not in ("", "void", "None", str(rows.ty.dtype)):
+            rows, matrices = (self.builder.emit(relax.op.astype(v, dtype)) for v in operands)
         return relax.op.einsum((rows, matrices), "rk,rnk->rn" if second else "rk,rkn->rn")
 
 

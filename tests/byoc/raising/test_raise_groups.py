@@ -116,12 +116,23 @@ def kernel(**changes: Any) -> Any:
     return strip(func.with_attr("global_symbol", "main"))
 
 
-def module(func: Any) -> Any:
+def float_kernel(weight: str) -> Any:
+    """A kernel with matrices of float16, which are square."""
+    words = 'w: T.Buffer((3, 64, 8), "uint32"), s: T.Buffer((3, 64, 2), "float16")'
+    source = KERNEL.replace(words, 'w: T.Buffer((3, 64, 64), "float16")')
+    source = source.replace(", s[:, :, :]", "").format(**WALK | {"weight": weight})
+    return strip(tvm.script.from_source(source, extra_vars={"T": tvm.script.tirx}))
+
+
+BITS = [((GROUPS, COLUMNS, DEPTH // 8), "uint32"), ((GROUPS, COLUMNS, 2), "float16")]
+FLOATS = [((GROUPS, COLUMNS, DEPTH), "float16")]
+
+
+def module(func: Any, matrices: Any = BITS) -> Any:
     """A module that calls a kernel."""
     bb = relax.BlockBuilder()
     n = tvm.tirx.Var("n", "int64")
-    types = [((n, DEPTH), "float16"), ((GROUPS, COLUMNS, DEPTH // 8), "uint32"),
-             ((GROUPS, COLUMNS, 2), "float16"), ((GROUPS + 1,), "int32")]  # fmt: skip
+    types = [((n, DEPTH), "float16"), *matrices, ((GROUPS + 1,), "int32")]
     params = [relax.Var(f"p{k}", relax.TensorType(s, d)) for k, (s, d) in enumerate(types)]
     gvar = bb.add_func(func.without_attr("global_symbol"), "kernel")
     with bb.function("main", params):
@@ -157,6 +168,22 @@ def test_products_of_groups_are_those_of_numpy() -> None:
         arrays = inputs(starts)
         got = np.asarray(compiled.run(*arrays))
         np.testing.assert_allclose(got, expected(*arrays), rtol=4e-3, atol=4e-2)
+
+
+@pytest.mark.parametrize(("weight", "letters"), [("w[e, column + j, k]", "nk,njk->nj"),
+                                                ("w[e, k, column + j]", "nk,nkj->nj")])  # fmt: skip
+def test_products_with_matrices_of_floats_are_those_of_numpy(weight: str, letters: str) -> None:
+    compiled = opinfo.compile(module(float_kernel(weight), FLOATS), ["experts", "tvm"])
+    assert compiled.dispatched is not None
+    assert [r.backend for r in compiled.dispatched.taken] == ["experts"], compiled.report()
+    rng = np.random.default_rng(0)
+    w = rng.standard_normal(FLOATS[0][0]).astype("float16")
+    for starts in STARTS:
+        x = rng.standard_normal((starts[-1] - starts[0], DEPTH)).astype("float16")
+        chosen = w[np.repeat(np.arange(GROUPS), np.diff(starts))].astype(float)
+        got = np.asarray(compiled.run(x, w, np.array(starts, "int32")))
+        want = np.einsum(letters, x.astype(float), chosen)
+        np.testing.assert_allclose(got, want, rtol=4e-3, atol=4e-2)
 
 
 def test_a_module_without_the_backend_keeps_its_kernel() -> None:
