@@ -19,6 +19,7 @@ from dataclasses import replace as with_fields
 from typing import Any
 
 from ..answer.recover import recover_direct, recover_logical
+from ..lifting.loops.reduction import with_fused_axes
 from ..results.op_info import LayoutNormalised, OpInfo, Refusal
 from ..terms.term import ONE, CallTerm, Fold, Int, Load, Reduce, TensorVar, Term, axis, load
 from ..terms.traversal import children, free, map_loads, replace, subterms, tensors
@@ -72,7 +73,16 @@ class InlinedOperators:
             if outer is not None and inner is not None:
                 return (*inner, outer)
         operator = self._recognised(definition, recover_logical)
-        return None if operator is None else (operator,)
+        return self._fused(definition, depth) if operator is None else (operator,)
+
+    def _fused(self, definition: TensorDefinition, depth: int) -> Pieces | None:
+        """Operators over an axis that is summed over in two loops, with values inside by group."""
+        if depth and isinstance(definition.body, Reduce):
+            for body in with_fused_axes(definition.body):
+                out = self(with_fields(definition, body=body, order=()), depth - 1)
+                if out is not None:
+                    return out
+        return None
 
     def partly(self, definition: TensorDefinition) -> tuple[Recognised | TensorDefinition, ...]:
         """Return the outermost operator of a definition and what it is computed from, in order.

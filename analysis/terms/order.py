@@ -128,8 +128,6 @@ def _finer(poly: Int, num: Int, den: Int, factor: Int) -> list[tuple[Int, Int]]:
 
     They are those in the sum, and that for which ``den / e`` is the factor.
     """
-    if den.const is not None:
-        return []
     found = []
     for atom in (m[0] for m, _ in poly.terms if len(m) == 1 and is_div(m[0])):
         value, finer = atom.args  # type: ignore[attr-defined]
@@ -137,7 +135,7 @@ def _finer(poly: Int, num: Int, den: Int, factor: Int) -> list[tuple[Int, Int]]:
             radix, remaining = divide(den, finer)
             if remaining is ZERO:
                 found.append((as_int(atom), radix))
-    if factor.const is None:
+    if factor.const is None and den.const is None:
         finer, remaining = divide(den, factor)
         if remaining is ZERO and finer.const is not None and finer.const > 0:
             found.append((Later.floordiv(num, finer), factor))

@@ -84,6 +84,8 @@ class Backend:
         reader: How it runs the ONNX file that a model was loaded from; None if it cannot.
         row_versions: Whether it leaves products of one row with packed weights to TVM, so that a
             function with a symbolic number of rows gets a version for one row.
+        groups: Whether it multiplies rows with matrices of their experts as they are stored, so
+            that kernels whose blocks walk over groups of rows become such products.
         eight_bits: Returns why it refuses a product of 8-bit numbers: by their dtype, the leading
             extents of the result, its columns and the terms of a sum, which are ints if they are
             static; None if it takes it. Products of dequantised numbers become such products.
@@ -102,6 +104,7 @@ class Backend:
     conversion: Callable[[float], float] | None = None
     reader: OnnxReader | None = None
     row_versions: bool = False
+    groups: bool = False
     eight_bits: Callable[[str, Sequence[object], object, object], str | None] | None = None
 
     def __post_init__(self) -> None:

@@ -12,7 +12,7 @@ from ..backend.catalog import find, resolve_backends, unusable
 from ..backend.guarded_calls import guarded
 from ..backend.match import Match
 from ..codegen.call_converters import code
-from ..matching.lowered import Lowered, read
+from ..matching.lowered import Lowered, in_one_era, read
 from ..patterns.dependences import Dependences
 from ..patterns.failure import Failure, ForeignError
 from .choice.plan_file import DispatchPlan, PlannedRegion, PlanRefused
@@ -90,8 +90,7 @@ def _planned(lowered: Lowered, plan: DispatchPlan, backends: Mapping[str, Backen
         if not region.ops or not all(0 <= k < len(all_ops) for k in region.ops):
             raise PlanRefused(f"{place} is not in the module")
         ops = tuple(all_ops[k] for k in region.ops)
-        safe = len(ops) == 1 or not graphs[region.function].mutates
-        if not safe or not _allowed(
+        if not in_one_era(ops) or not _allowed(
             region, ops, backends[region.backend], lowered, flows[region.function]
         ):
             raise PlanRefused(f"{place} does not match {region.backend}, pattern {region.pattern}")

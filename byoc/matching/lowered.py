@@ -69,7 +69,7 @@ class Lowered:
     def matches(self, backends: Sequence[Backend]) -> list[Match]:
         """All chains of all backends; they may overlap."""
         return [m for g in self.functions.values()
-                for m in chains(g.ops, self.infos, backends, g.mutates)]  # fmt: skip
+                for m in chains(g.ops, self.infos, backends)]  # fmt: skip
 
     def coarse(
         self, backends: Sequence[Backend], rules: MatchRules, chosen: Sequence[Match] = ()
@@ -161,13 +161,11 @@ def _with_sizes(value: Any, sizes: NodeDict[Any]) -> Any:
     return substitute(value, sizes) if isinstance(value, tvm.ir.Expr) else value
 
 
-def chains(
-    ops: Sequence[Op], infos: Infos, backends: Sequence[Backend], mutates: bool
-) -> list[Match]:
+def chains(ops: Sequence[Op], infos: Infos, backends: Sequence[Backend]) -> list[Match]:
     """The matches of all chain patterns of all backends.
 
-    If the function mutates memory, a chain is one op: something may overwrite a value that the
-    chain would read later than its op did.
+    No call between the ops of a chain may write: it may overwrite a value that the chain would
+    read later than its op did.
     """
     out = []
     for backend in backends:
@@ -180,9 +178,14 @@ def chains(
                 out += [
                     match(backend, pattern.name, chain, infos)
                     for chain in pattern.matches(op, infos)
-                    if len(chain) == 1 or not mutates
+                    if in_one_era(chain)
                 ]
     return out
+
+
+def in_one_era(ops: Sequence[Op]) -> bool:
+    """Whether no call between some ops of a function, or the origins of variants, may write."""
+    return len({(op.origin or op).era for op in ops}) == 1
 
 
 def match(backend: Backend, pattern: str, ops: tuple[Op, ...], infos: Infos) -> Match:

@@ -38,7 +38,8 @@ class ElementwiseGroup:
     def op(self) -> Op:
         """The merged operator as an op of a graph."""
         last = self.ops[-1]
-        return Op(last.name, last.func, last.call, (self.argument,), last.outputs, last.origin)
+        return Op(last.name, last.func, last.call, (self.argument,), last.outputs, last.origin,
+                  era=last.era)  # fmt: skip
 
 
 def group(value: Value, infos: Infos) -> ElementwiseGroup | None:

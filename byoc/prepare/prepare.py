@@ -49,6 +49,7 @@ from .qdq import (
     runtimes,
     taking,
 )
+from .raise_groups import raise_groups
 from .raise_ops import raise_ops
 from .raise_products import dequantizes, may_dequantize, raise_products
 from .sink_reshapes import sink_reshapes
@@ -77,7 +78,8 @@ class Preparer:
         self.mod = mod
         self._raised: dict[bool, Any] = {}  # by whether a backend is coarse
         self._lowered: list[tuple[Any, bool, Any]] = []  # by the raised module, and for views
-        self._versions: list[tuple[Any, Any]] = []  # by the raised module
+        self._groups: list[tuple[Any, Any]] = []  # by the raised module
+        self._versions: list[tuple[Any, Any]] = []  # in the same way
         self._eight_bits: list[tuple[Any, Any]] = []  # in the same way
         self._held_back: list[tuple[Any, bool, ReadScales]] = []  # in the same way
 
@@ -88,6 +90,8 @@ class Preparer:
         coarse = any(b.coarse for b in named_backends)
         views = any(b.views for b in named_backends)
         raised = self._raised_for(coarse)
+        if any(b.groups for b in named_backends):
+            raised = self._groups_of(raised)
         if any(b.row_versions for b in named_backends):
             raised = self._versions_of(raised)
         usable = [guarded(b, []) for b in named_backends]  # `dispatch` reports failures
@@ -109,6 +113,14 @@ class Preparer:
         out = read_scales(_lowered(held_back.module, views), held_back.scales)
         self._held_back.append((raised, views, out))
         return out
+
+    def _groups_of(self, raised: Any) -> Any:
+        """The module with products of groups of rows, if it has any."""
+        for known, out in self._groups:
+            if known is raised:
+                return out
+        self._groups.append((raised, raise_groups(raised)))
+        return self._groups[-1][1]
 
     def _versions_of(self, raised: Any) -> Any:
         """The module with versions for one row."""

@@ -35,6 +35,7 @@ class GraphReader:
         self.of = NodeDict[Value]()
         self.tuples = NodeDict[tuple[Value, ...]]()
         self.effect, self.effects = Effect.NONE, SideEffects(mod)
+        self.era = 0
 
     def function(self, func: Any) -> None:
         count = (func.attrs or {}).get("num_input")
@@ -77,7 +78,8 @@ class GraphReader:
         elif isinstance(value, relax.Tuple) and all(_has_value(f, self.of) for f in value.fields):
             self.tuples[binding.var] = tuple(self.of[f] for f in value.fields)
         elif not self.call_tir(binding, value):
-            self.effect = max(self.effect, self.effects.of(value))
+            effect = self.effects.of(value)
+            self.effect, self.era = max(self.effect, effect), self.era + (effect > Effect.NONE)
             for expr in (value, getattr(binding, "ty", None)):
                 self.pin(expr, f"used by {_name(value)}")
             self.opaque(binding.var)
@@ -100,7 +102,7 @@ class GraphReader:
             return False
         if not _fits(func, inputs, len(types)):
             return False
-        op = Op(gvar.name_hint, func, call, inputs, (), node=node_of(binding))
+        op = Op(gvar.name_hint, func, call, inputs, (), node=node_of(binding), era=self.era)
         self.add(binding, op, types)
         for result in op.outputs:
             result.weight = all(x is not None and (x.constant or x.weight) for x in inputs)

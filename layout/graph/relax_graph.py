@@ -97,6 +97,8 @@ class Op:
         outputs: The values that it writes.
         origin: For a variant: the op of the program that this is an alternative of.
         node: The name of the model's node that it comes from; empty if unknown.
+        era: How many calls before it may have written into a tensor; of a variant, that of its
+            origin.
     """
 
     name: str
@@ -106,6 +108,7 @@ class Op:
     outputs: tuple[Value, ...]
     origin: Op | None = None
     node: str = ""
+    era: int = 0
 
     @property
     def values(self) -> tuple[Value | None, ...]:

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import permutations
 
 from ...terms.condition_terms import conj, ite, parts
@@ -161,13 +162,36 @@ def _fuse(reduction: Reduce) -> Term | None:
         if not uses or not all(_is_fused(p, a, b) for p in uses):
             continue
         fused = fresh(mul(a.extent, b.extent), "r")
-        high = floordiv(as_int(fused), b.extent)
-        low = as_int(fused) - mul(high, b.extent)
-        body = substitute(reduction.body, {a: high, b: low})
+        body = _fused(reduction, a, b, fused)
         if _divisions(body, fused) == 0:
-            axes = tuple(fused if x is a else x for x in reduction.axes if x is not b)
-            return reduce(reduction.op, axes, body, reduction.init, reduction.dtype)
+            return _with_axis(reduction, a, b, fused, body)
     return None
+
+
+def _fused(reduction: Reduce, a: Var, b: Var, fused: Var) -> Term:
+    """The body with two axes as the digits of one."""
+    assert b.extent is not None
+    high = floordiv(as_int(fused), b.extent)
+    return substitute(reduction.body, {a: high, b: as_int(fused) - mul(high, b.extent)})
+
+
+def _with_axis(reduction: Reduce, a: Var, b: Var, fused: Var, body: Term) -> Term:
+    axes = tuple(fused if x is a else x for x in reduction.axes if x is not b)
+    return reduce(reduction.op, axes, body, reduction.init, reduction.dtype)
+
+
+def with_fused_axes(reduction: Reduce) -> Iterator[Term]:
+    """Yield the reduction with two axes as one, where an element is read at ``a * E_b + b``.
+
+    The normal form keeps them apart if the fused axis is divided, as that of a group of values is.
+    """
+    places = {i for s in subterms(reduction.body) if isinstance(s, Load) for i in s.indices}
+    for a, b in permutations(reduction.axes, 2):
+        if a.extent is not None and b.extent is not None and b.extent.const is not None:
+            if mul(as_int(a), b.extent) + as_int(b) in places:
+                fused = fresh(mul(a.extent, b.extent), "r")
+                body = _fused(reduction, a, b, fused)
+                yield _with_axis(reduction, a, b, fused, body)
 
 
 def _is_fused(terms: dict[tuple[Term, ...], int], a: Var, b: Var) -> bool:

@@ -31,4 +31,5 @@ def version() -> str:
     return "3"
 
 
-EXPERTS = Backend("experts", PATTERNS, convert, no_compiler, {"relax.matmul": ()}, cost, version)
+EXPERTS = Backend("experts", PATTERNS, convert, no_compiler, {"relax.matmul": ()}, cost, version,
+                  groups=True)  # fmt: skip

@@ -118,7 +118,7 @@ def _kernel(backend: Backend, placed: Any) -> str | None:
 
 def _takes(backend: Backend, ops: tuple[Op, ...], lowered: Lowered) -> bool:
     """Whether a backend takes all ops as one region."""
-    if any(m.ops == ops for m in chains(ops, lowered.infos, [backend], mutates=False)):
+    if any(m.ops == ops for m in chains(ops, lowered.infos, [backend])):
         return True
     return any(all(c.why_not(op, lowered.infos) is None for op in ops) for c in backend.coarse)
 

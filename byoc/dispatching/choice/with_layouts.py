@@ -137,7 +137,6 @@ class RegionVariables:
     ) -> None:  # fmt: skip
         self.lowered, self.planner, self.backends, self.model = lowered, planner, backends, model
         self.rules, self.flows, self.measure = rules, lowered.flows[gvar], measure
-        self.mutates = lowered.functions[gvar].mutates
         self.variants: Variants | None = None
         self.matches: tuple[Match, ...] = ()
         self.numbers: tuple[int, ...] = ()
@@ -186,7 +185,7 @@ class RegionVariables:
 
     def _matches(self, variants: Variants) -> list[Match]:
         """All chains, and the maximal coarse regions without a conversion inside."""
-        out = chains(list(variants.infos), variants.infos, self.backends, self.mutates)
+        out = chains(list(variants.infos), variants.infos, self.backends)
         for backend in self.backends:
             for coarse in backend.coarse:
                 eligible = [

@@ -1,0 +1,1 @@
+"""Kernels whose blocks walk over tiles of groups of rows, as one PrimFunc of one group."""
