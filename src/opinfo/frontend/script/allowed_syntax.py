@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import ast
 import builtins
-import enum
 import re
 
 from .allowed_names import BUILTINS, NAMESPACES, lookup
 from .bound_names import assigned_names, attribute_path, bound_names, module_aliases
+from .string_content import StringContent
 
 
 class Refused(Exception):
@@ -23,15 +23,6 @@ class Refused(Exception):
     def __init__(self, node: ast.AST, what: str) -> None:
         super().__init__(what)
         self.line: int | None = getattr(node, "lineno", None)
-
-
-class StringContent(enum.Enum):
-    """What a string literal may contain, by its position."""
-
-    NONE = "no string"
-    SHAPE = "an expression"
-    DATA = "anything; elements of a list may be anything too"
-    ARGUMENT = "anything; elements of a tuple are expressions"
 
 
 #: Nodes that are allowed if their children are.

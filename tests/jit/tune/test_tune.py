@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import fcntl
-import importlib
-import sys
-import types
 from collections.abc import Iterator
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,77 +12,28 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
-from tvm.script import tirx as T
 from typer.testing import CliRunner
 
 from opinfo.byoc.codegen.host_target import native_target
-from opinfo.byoc.measure import Excluded, Measure, Measured
+from opinfo.byoc.measure import Measure
 from opinfo.cli import app
 from opinfo.jit import Aot, Compiler, Config, specialize_shapes
 from opinfo.jit.dims.symbolic_dims import bind
 from opinfo.jit.kernels import build_kernel as kernel
 from opinfo.jit.kernels import worker
-from opinfo.jit.tune import timing as measuring
 from opinfo.jit.tune import tune as tuning
-from opinfo.jit.tune.intrinsics import PACKAGE, only_for
-from opinfo.jit.tune.record import Recording
 from opinfo.jit.tune.schedule_database import (
     RECORDS,
     SEARCHED,
     WORKLOADS,
     OpenDatabase,
     TuneError,
-    isolated,
     tuned,
 )
-from opinfo.jit.tune.schedule_search import buffers
 from opinfo.jit.tune.tune import tasks, tune
 
 from ..kernels import model, product
-
-LLVM = tvm.target.Target("llvm")
-
-
-def recording(*shapes: tuple[int, int]) -> Recording:
-    """Shapes of one function, with their calls."""
-    out = Recording()
-    out.define("f", tvm.ir.save_json(product(None, 16, 16)))
-    for n, calls in shapes:
-        out.add("site", "f", {"n": n}, calls)
-    return out
-
-
-class Bench:
-    """Nothing is built: the first candidate is slow, each later one faster; ``wrong`` fail."""
-
-    wrong = 0
-    asked: list[int]
-    turns: tuple[float, ...] = (3.0, 7.0)
-
-    def __init__(self, how: Measure) -> None:
-        self.count = 0
-
-    def __enter__(self) -> Bench:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def case(self, mod: Any, buffers: Any) -> Path:
-        return Path()
-
-    def measure(self, mods: Any, target: Any, case: Path) -> list[Measured | Excluded]:
-        Bench.asked.append(len(mods))
-        out: list[Measured | Excluded] = []
-        for _ in mods:
-            self.count += 1
-            out.append(Excluded("it is wrong") if self.count <= self.wrong else
-                       Measured(1000.0 / self.count))  # fmt: skip
-        return out
-
-    def in_turns(self, mods: Any, target: Any, case: Path) -> list[Measured | Excluded]:
-        assert len(mods) == 2
-        return [Measured(t) for t in self.turns]
+from .tuning_bench import LLVM, Bench, recording
 
 
 @pytest.fixture
@@ -259,32 +206,6 @@ def test_numbers_are_positive(tmp_path: Path, wrong: dict[str, Any]) -> None:
         tune([], tmp_path, **wrong)
 
 
-def test_the_intrinsics_of_this_cpu_are_there_and_the_package_is_as_before(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    parent = importlib.import_module("tvm.s_tir")
-    monkeypatch.delitem(sys.modules, PACKAGE, raising=False)  # a test of GPUs may have imported it
-    monkeypatch.delattr(parent, "tensor_intrin", raising=False)
-    with only_for(LLVM):
-        stand_in = importlib.import_module(PACKAGE)
-        assert not hasattr(stand_in, "cuda")
-        if f"{PACKAGE}.x86" in sys.modules:
-            assert parent.TensorIntrin.get("dot_16x4_vnni") is not None
-    assert PACKAGE not in sys.modules and not hasattr(parent, "tensor_intrin")
-    assert importlib.util.find_spec(PACKAGE).origin.endswith("__init__.py")  # type: ignore[union-attr]
-    with pytest.raises(KeyError), only_for(LLVM):
-        raise KeyError
-    assert PACKAGE not in sys.modules
-
-
-def test_intrinsics_that_are_there_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    there = types.ModuleType(PACKAGE)
-    monkeypatch.setitem(sys.modules, PACKAGE, there)
-    with only_for(LLVM):
-        assert sys.modules[PACKAGE] is there
-    assert sys.modules[PACKAGE] is there
-
-
 def run_cli(*words: object) -> Any:
     return CliRunner().invoke(app, ["tune", *map(str, words)])
 
@@ -322,62 +243,3 @@ def test_errors_are_one_line(
     err = capfd.readouterr().err
     assert (got.exit_code, got.stdout) == (2, "")
     assert err.startswith("opinfo: ") and err.count("\n") == 1 and line in err
-
-
-@pytest.fixture(scope="module")
-def real() -> Iterator[measuring.KernelBench]:
-    """Processes and a server of this machine."""
-    with measuring.KernelBench(Measure(servers=1, timeout=20)) as started:
-        yield started
-
-
-@pytest.mark.slow
-def test_real_candidates_are_built_checked_and_timed(
-    tmp_path: Path, real: measuring.KernelBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is found computes the same; that it is fast, benchmarks say."""
-    monkeypatch.setattr(tuning, "KernelBench", lambda _: nullcontext(real))
-    kept = Recording()
-    kept.define("f", tvm.ir.save_json(product(None, 128, 128)))
-    kept.add("site", "f", {"n": 16})
-    todo = tasks(kept)
-    (found,) = tune(todo, tmp_path, trials=4)
-    assert found.trials == 4 and found.failed == ()
-    assert found.microseconds is not None and found.structure is not None
-    got = tuned(tmp_path, todo[0].func, LLVM)
-    assert got is not None
-    rng = np.random.default_rng(1)
-    x, w = rng.standard_normal((16, 128), "float32"), rng.standard_normal((128, 128), "float32")
-    for func in (todo[0].func, got):
-        run = tvm.tirx.build(func, target=LLVM)
-        out = tvm.runtime.tensor(np.zeros((16, 128), "float32"))
-        args = [tvm.runtime.tensor(x), tvm.runtime.tensor(w), out]
-        run["kernel"](*args)
-        np.testing.assert_allclose(out.numpy(), np.maximum(x @ w, 0), rtol=1e-4, atol=1e-4)
-
-
-WRONG = """
-@T.prim_func(s_tir=True)
-def main(x: T.Buffer((T.int64(4), T.int64(16)), "float32"),
-         w: T.Buffer((T.int64(16), T.int64(16)), "float32"),
-         y: T.Buffer((T.int64(4), T.int64(16)), "float32")):
-    T.func_attr({"tirx.noalias": True})
-    for i, j in T.grid(4, 16):
-        BODY
-"""
-
-
-@pytest.mark.slow
-def test_real_candidates_that_are_wrong_crash_or_do_not_build(real: measuring.KernelBench) -> None:
-    func = isolated(bind(product(None, 16, 16), {"n": 4}))
-    bodies = ["y[i, j] = x[i, j]", 'y[i, j] = T.call_packed("no_such_function", i)',
-              "y[i, j] = x[i * 10000000, j]"]  # fmt: skip
-    mods = [tvm.IRModule({"main": tvm.script.from_source(WRONG.replace("BODY", b), {"T": T})})
-            for b in bodies]  # fmt: skip
-    case = real.case(tvm.IRModule({"main": func}), buffers(func))
-    assert isinstance(case, Path)
-    wrong, fails, crashes, good = real.measure([*mods, tvm.IRModule({"main": func})], LLVM, case)
-    assert isinstance(wrong, Excluded) and "its result is wrong" in wrong.reason
-    assert isinstance(fails, Excluded) and "no_such_function" in fails.reason
-    assert crashes == Excluded("it crashes: the server's session ended when it was called")
-    assert isinstance(good, Measured) and 0 < good.microseconds < 1e6
