@@ -20,14 +20,9 @@ import tvm_ffi
 from tvm import tirx
 from tvm.tirx.buffer import is_buffer_var
 
+from benchmarks.analysis.llm.random_arguments import NotRun, chosen_sizes, random_inputs
 from benchmarks.analysis.llm.read_prim_funcs import bare_name
-from benchmarks.analysis.llm.run_answers import (
-    NotRun,
-    arguments,
-    chosen_sizes,
-    compare,
-    random_inputs,
-)
+from benchmarks.analysis.llm.run_answers import arguments, compare
 from opinfo.analysis import Chain
 from opinfo.analysis.chain import Chains
 from opinfo.testing.mutants import edited, mutants

@@ -12,7 +12,8 @@ from typing import Any
 import tvm_ffi
 from tvm import tirx
 
-from benchmarks.analysis.llm.run_answers import NotRun, compare
+from benchmarks.analysis.llm.random_arguments import NotRun
+from benchmarks.analysis.llm.run_answers import compare
 from opinfo.analysis import Chain, PartlyRead, Step
 from opinfo.analysis.chain import Chains
 from opinfo.analysis.composites.grouped import DEQUANTIZE
