@@ -8,6 +8,8 @@ in all loaded modules, several thousand. That there is none is said here once.
 TVM's parser makes the tree of a script twice, the second time for the place of an error. It is made
 once.
 
+Libraries of C++ that tests need are compiled once, for all processes of a run.
+
 The process that reads model files is started before a command makes its folder of temporary files.
 Inside, it would end with the command, and a new one takes two seconds.
 
@@ -34,6 +36,7 @@ from tvm.script.parser.core.diagnostics import Source
 from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
 from opinfo.byoc.codegen.host_target import VARIABLE, flags
 
+from .common.compiled_once import begin_run
 from .oldest import expect_failures
 
 #: oneDNN's own names of what it may use, the first that the CPU has.
@@ -62,6 +65,13 @@ if os.environ.get(VARIABLE):
 
 
 gc.disable()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Processes of a run share a folder, until the process that started the others ends."""
+    folder = begin_run()
+    if folder is not None:
+        config.add_cleanup(folder.cleanup)
 
 
 def pytest_collection_finish() -> None:

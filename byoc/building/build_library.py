@@ -25,6 +25,7 @@ from ..codegen.loading.load_checked import check_opens, load_checked
 from ..codegen.own_arguments import with_own_arguments
 from ..dispatching.dispatched import Dispatched
 from ..prepare.fuse import fuse
+from ..prepare.loops.guard_stores import guard_stores
 from ..prepare.loops.parallel_loops import has_barriers, parallel_loops
 from ..prepare.loops.split_branches import split_branches
 from ..prepare.loops.start_reductions import start_reductions
@@ -59,7 +60,7 @@ def build_library(
         program = compiled(result.module, target, fuse, whole_calls=bool(graph_options()))
     else:
         apart = embedded(result.module)
-        split = split_branches(start_reductions(fuse(apart.module)))
+        split = split_branches(guard_stores(start_reductions(fuse(apart.module))))
         divided, more = _with_threads(split, target, result.options)
         program = executable(with_own_arguments(divided), at_level(split, target))
         data, options = apart.data, options + more

@@ -17,6 +17,7 @@ from ...analysis.support.rewrite_functions import rewrite_functions
 from ...analysis.support.wording import did_you_mean
 from ...byoc.building.read_target import read_target
 from ...byoc.codegen.partition import attached
+from ...byoc.prepare.loops.guard_stores import guarded
 from ...byoc.prepare.loops.start_reductions import started
 from ..aot.kernel_variants import Ranged
 from ..aot.merge import merge
@@ -122,7 +123,7 @@ def _compiled(func: Any, name: str, func_sites: list[CallSite], settings: Config
     strategy = chosen(settings, name, _ops(func) if settings.by_op else ())
     refused = next((s.why_not for s in func_sites if s.why_not is not None), None)
     if isinstance(strategy, Generic) and not strategy.scheduled:
-        return func, SpecializedFunction(name, strategy, "none", "as requested")
+        return guarded(func), SpecializedFunction(name, strategy, "none", "as requested")
     kernel, outcome = _generic(func, name, target, unscheduled)
     outcome = replace(outcome, strategy=strategy)
     if refused is not None:
@@ -146,7 +147,7 @@ def _generic(func: Any, name: str, target: Any,
     unreadable = _unreadable(func) if unscheduled is None else Refusal(unscheduled)
     generic: Any = unreadable if unreadable is not None else schedule(func, target)
     if isinstance(generic, Refusal):
-        rule, kernel, why = "none", copied(func), generic.reason
+        rule, kernel, why = "none", copied(guarded(func)), generic.reason
     else:
         rule, kernel, why = generic.rule, generic.func, ""
     if not isinstance(generic, Refusal) and not static(func):
@@ -166,7 +167,7 @@ def _unreadable(func: Any) -> Refusal | None:
 
 def _guarded(func: Any, kernel: Any) -> Any:
     """Use the schedule only for positive dimensions, which it assumes."""
-    return merge(started(func), [Ranged(kernel, {s.name: Span(1) for s in symbols(func)})])
+    return merge(guarded(started(func)), [Ranged(kernel, {s.name: Span(1) for s in symbols(func)})])
 
 
 def _ops(func: Any) -> tuple[Any, ...]:

@@ -16,6 +16,7 @@ import tvm_ffi
 from tvm import tirx
 
 from ...analysis import Refusal
+from ...byoc.prepare.loops.guard_stores import guarded
 from ..dims.symbolic_dims import bind
 from ..schedule import WINOGRAD, Scheduled, schedule
 from ..schedule.loops.machine import machine
@@ -130,7 +131,7 @@ class KernelBuilder:
         if self._generic is not None:
             return self._generic
         result = schedule(self.func, self.target)
-        func = self.func if isinstance(result, Refusal) else result.func
+        func = guarded(self.func) if isinstance(result, Refusal) else result.func
         return compiled(func, self.target, GENERIC)[GENERIC]
 
     @property
@@ -142,7 +143,7 @@ class KernelBuilder:
 
 def _code(result: Scheduled | Refusal, bound: Any) -> tuple[Any, str]:
     """Return the function to build, and its rule."""
-    return (bound, "none") if isinstance(result, Refusal) else (result.func, result.rule)
+    return (guarded(bound), "none") if isinstance(result, Refusal) else (result.func, result.rule)
 
 
 def _filtered(result: Scheduled | Refusal) -> bool:

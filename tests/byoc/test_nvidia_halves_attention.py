@@ -114,13 +114,12 @@ KEYS = list(dict.fromkeys((c.head, c.dtype, c.masked) for c in CASES.values()))
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def library() -> Path:
     home = files("opinfo.byoc.backends.nvidia.attention")
     texts = [(home / name).read_text("utf-8") for name in (
         *PLANS, "halves/attention16.h", "halves/attention16.hpp", *REGION)]  # fmt: skip
     headers = library_headers("opinfo.byoc.backends.nvidia.cudnn", *HEADERS)
-    text = "".join([headers, OWN, *texts, HARNESS])
-    return stub_library(tmp_path_factory.mktemp("halves") / "halves.so", text)
+    return stub_library("".join([headers, OWN, *texts, HARNESS]))
 
 
 @pytest.fixture

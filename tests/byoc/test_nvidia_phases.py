@@ -18,58 +18,11 @@ import numpy as np
 import pytest
 
 from opinfo.byoc.backends.nvidia.cudnn.conv_epilogue import ELEMENTS, source
-from opinfo.byoc.backends.nvidia.cudnn.cudnn import HEADERS
-from opinfo.byoc.backends.nvidia.libraries.source import library_headers
 
-from .nvidia.nvidia_library import host_kernels, stub_library
+from .nvidia.nvidia_library import convolutions, host_kernels
 
 Array = np.ndarray[Any, Any]
 PHASED = "4"
-#: relu(transposed convolution + bias + residual). `data`: x, w, bias, residual, y.
-HARNESS = """
-extern "C" void kernels(const char* path) {
-  auto* image = new DLTensor{};
-  image->data = const_cast<char*>(path);
-  constants().push_back(std::make_unique<Constant>(image));
-}
-extern "C" void gradients(float time) {
-  stub::gradient_time = time;
-  stub::fused_time = stub::unnamed_time = time > 0 ? time : 1.0f;
-}
-struct Given {
-  int64_t element, last, constant, alignment, groups, x[4], w[4], y[4], strides[2], padding[2],
-      dilation[2];
-};
-extern "C" int convolve(const Given* g, void* const* data) {
-  const auto all = [](const int64_t* e, int n) { return Extents(e, e + n); };
-  const int64_t channels = g->y[g->last ? 3 : 1];
-  Context c{"conv", 0, static_cast<int>(g->alignment),
-            {all(g->x, 4), all(g->w, 4), {channels}, all(g->y, 4), all(g->y, 4)}, data};
-  Conv v;
-  constexpr cudnnDataType_t types[] = {CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16};
-  v.type = types[g->element];
-  v.kernels = static_cast<int>(g->element);
-  v.last = g->last;
-  v.transposed = true;
-  v.order = g->last ? std::vector<int>{0, 3, 1, 2} : std::vector<int>{0, 1, 2, 3};
-  v.strides = all(g->strides, 2), v.padding = all(g->padding, 2), v.dilation = all(g->dilation, 2);
-  v.groups = g->groups;
-  v.x = c.tensor(0);
-  v.w = g->constant ? Operand{-1, data[1], c.extents[1]} : c.tensor(1);
-  v.bias = c.tensor(2);
-  if (data[3] != nullptr) v.residual = c.tensor(3);
-  v.y = c.tensor(4);
-  v.activation = kRelu;
-  try {
-    const auto kernel = convolution(c, v);
-    for (int k = 0; k < 2; ++k) (*kernel)(data, nullptr);
-  } catch (const opinfo::Error& error) {
-    std::fprintf(stderr, "%s\\n", error.what());
-    return 1;
-  }
-  return 0;
-}
-"""
 
 
 class Given(ctypes.Structure):
@@ -137,9 +90,8 @@ OTHERS = {
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    headers = library_headers("opinfo.byoc.backends.nvidia.cudnn", *HEADERS)
-    return stub_library(tmp_path_factory.mktemp("phases") / "phases.so", headers + HARNESS)
+def library() -> Path:
+    return convolutions()
 
 
 @pytest.fixture
@@ -205,7 +157,7 @@ def result(loaded: Any, case: Case) -> Array:
     options = Given(ELEMENTS[case.dtype], case.last, case.constant, case.alignment, case.groups,
                     *(four(*given[n].shape) for n in ("x", "w", "y")),
                     two(*case.strides), two(*case.padding), two(*case.dilation))  # fmt: skip
-    assert loaded.convolve(ctypes.byref(options), data) == 0
+    assert loaded.phases_convolve(ctypes.byref(options), data) == 0
     y = given["y"].astype("float64")
     return np.moveaxis(y, -1, 1) if case.last else y
 

@@ -19,9 +19,9 @@ from opinfo.analysis.lifting.parallel.threads import IN_STEP
 from opinfo.analysis.proposal.attribute_values import to_prim
 from opinfo.analysis.proposal.call_op import call_op
 from opinfo.analysis.terms.term import Var
+from tests.analysis.language_models.paged_inputs import kernel_arguments
 from tests.common.compose import NotComposed, _sizes, _value
 from tests.common.lockstep import execute
-from tests.common.paged_inputs import kernel_arguments
 from tests.common.run import run
 from tests.models.weights import Array
 

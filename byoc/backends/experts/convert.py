@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from importlib.resources import files
 
 from ...backend.backend import Code
-from ...backend.region import Call, Region, Tensor
+from ...backend.region import Region, Tensor
 from ..common.region_source import Constants, ints, row, tensors
 from ..weight_only.packed_kernels import (
-    BITS,
     EXACT,
     HALF,
     LIMBS,
@@ -20,14 +19,10 @@ from ..weight_only.packed_kernels import (
     product_of,
     views_of,
 )
+from ..weight_only.stored_words import SIZES, headers, stored_words
 from .expert_panels import dense_panels, grouped_panels
 from .gathered_product import GatheredProduct, read
 
-#: The bits of a tensor in a table of shapes; negative for integers, less 256 for unsigned ones.
-TABLE = {**BITS, "int32": -32, "int64": -64, "uint8": -264, "uint16": -272, "uint32": -288}
-#: What C++ calls the dtypes of words, scales and zero points that are parameters.
-KINDS = {"uint8": "kWord8", "uint16": "kWord16", "uint32": "kWord32", "float16": "kHalf",
-         "float32": "kFloat"}  # fmt: skip
 FUNCTION = """%(finish)s
 static void %(symbol)s_(const View* t) {
   const View others[] = {%(others)s}, x = %(left)s, ids = %(ids)s, &out = t[%(last)d];
@@ -50,12 +45,8 @@ using namespace opinfo_experts;
 
 def convert(regions: Sequence[Region]) -> Code:
     """The C++ of all regions of a model."""
-    here = files(__package__) / "cpp"
-    own = [
-        (here / f"{n}.hpp").read_text(encoding="utf-8")
-        for n in ("dense", "stored_words", "rows_of_experts")
-    ]
-    return code_of(regions, _function, USING, rounding, own)
+    rows = (files(__package__) / "cpp" / "rows_of_experts.hpp").read_text(encoding="utf-8")
+    return code_of(regions, _function, USING, rounding, [*headers(), rows])
 
 
 def gathered(region: Region) -> GatheredProduct:
@@ -83,7 +74,7 @@ def _function(region: Region, constants: Constants) -> str:
         "matrices": _matrices(region, of, constants, view),
         "id": f"{of.ids.dtype}_t", "columns": of.columns, "depth": of.depth,
         "experts": of.experts, "clips": of.clips, "last": len(every) - 1,
-        "rows": ", ".join(ints(row(t, TABLE[t.dtype])) for t in every),
+        "rows": ", ".join(ints(row(t, SIZES[t.dtype])) for t in every),
     }  # fmt: skip
 
 
@@ -93,7 +84,7 @@ def _matrices(
     """The C++ of the matrices: packed constants, or parameters."""
     first = of.matrices[0]
     if of.group is not None and any(t.source != "constant" for t in of.matrices):
-        return _stored(of, of.group, view)
+        return stored_words(of.matrices, of.group.attrs, of.axis - 3, of.depth, of.columns, view)
     if first.source != "constant":
         kind = TYPES[first.dtype]
         return (f"const Plain<{kind}> w{{{of.depth}, {of.columns}, reinterpret_cast<const {kind}*>("
@@ -114,16 +105,3 @@ def _matrices(
     kind, bits = TYPES[str(panels.scales.dtype)], panels.bits
     return (f"const Grouped w{{{{{ints(sizes)}, {', '.join(pointers)}}}, kernels<{bits}, {kind}>, "
             f"{bits}, sizeof({kind})}};")  # fmt: skip
-
-
-def _stored(of: GatheredProduct, group: Call, view: Callable[[Tensor], str]) -> str:
-    """The C++ of matrices of few bits that are parameters."""
-    attrs, axis = group.attrs, of.axis
-    along = [f"{{Kind::{KINDS[t.dtype]}, {view(t)}.data, {t.shape[axis]}}}" for t in of.matrices]
-    if len(along) == 2:
-        along.append("{Kind::kNone, nullptr, 0}")
-    bits = int(attrs["bits"])
-    per = int("".join(filter(str.isdigit, of.matrices[0].dtype))) // bits
-    return (f"const Stored<float> w{{{of.depth}, {of.columns}, {', '.join(along)}, {per}, "
-            f"{int(attrs['group_size'])}, {bits}, {float(attrs['offset'])!r}f, "
-            f"{int(axis == 2)}}};")  # fmt: skip

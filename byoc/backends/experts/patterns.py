@@ -7,9 +7,9 @@ from ...patterns.pattern import Node, Pattern, PatternStep, one
 from ...patterns.suggest import Unmet
 from ..common.epilogue import BINARY, UNARY
 from ..weight_only.packed_kernels import PRODUCTS
-from ..weight_only.patterns import CASTS, FLOATS, LONGEST, SHORTEST, WORDS, floating, follows
+from ..weight_only.patterns import CASTS, LONGEST, SHORTEST, WORDS, floating, follows
+from ..weight_only.stored_words import FLOATS, unreadable
 from ..weight_only.weight_panels import COLUMNS, STORED
-from .convert import KINDS
 from .gathered_product import GatheredProduct, read_node, sources
 
 IDS = ("int32", "int64")
@@ -65,17 +65,9 @@ def _grouped(of: GatheredProduct) -> str | Unmet | None:
 
 def _unreadable(of: GatheredProduct, group: Call) -> str:
     """Why a kernel cannot read matrices of few bits as they are stored; empty if it can."""
-    words, scales, *zeros = of.matrices
-    attrs = group.attrs
-    if words.dtype not in KINDS or scales.dtype not in FLOATS:
-        return f"the words are {words.dtype} with scales of {scales.dtype}"
-    if int(attrs["interleave"]) != 1 or attrs["packed_axis"] not in (None, attrs["axis"]):
-        return "the words are interleaved, or packed along another axis than that of the groups"
-    if any(z.dtype not in FLOATS for z in zeros):
-        return f"the zero points are {zeros[0].dtype}"
     if any(t.source == "call" for t in of.matrices):
         return "the words are computed"
-    return ""
+    return unreadable([t.dtype for t in of.matrices], group.attrs)
 
 
 def by_rows(node: Node) -> str | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ....analysis.composites.grouped import DEQUANTIZE
 from ...backend.backend import Code
@@ -21,15 +22,15 @@ from .packed_kernels import (
     views_of,
 )
 from .patterns import reduced_axis
+from .stored_words import SIZES, headers, stored_words
 from .weight_panels import Panels, packed
 
 FUNCTION = """%(finish)s
 static void %(symbol)s_(const View* t) {
-  const Weights w{%(sizes)s, packed_weights[%(data)d], packed_weights[%(scales)d], %(zeros)s};
   const View others[] = {%(others)s};
   static const bool half[] = {%(half)s};
-  product<%(x)s, %(y)s>(w, kernels<%(bits)d, %(s)s>, %(left)s, t[%(count)d - 1], others, half,
-                        %(number)d, %(name)s);
+  %(weights)s
+  %(kernel)s, %(left)s, t[%(count)d - 1], others, half, %(number)d, %(name)s);
 }
 OPINFO_FUNCTION(%(symbol)s) {
   static const int64_t rows[] = {%(rows)s};
@@ -45,12 +46,13 @@ using namespace opinfo_weight_only;
 
 def convert(regions: Sequence[Region]) -> Code:
     """The C++ of all regions of a model."""
-    return code_of(regions, _function, USING, rounding)
+    stored = any(not is_packed(region) for region in regions)
+    return code_of(regions, _function, USING, rounding, headers() if stored else ())
 
 
 def rounding(region: Region) -> str:
     """How a region rounds differently from its operators."""
-    out = [LIMBS] if has_limbs() else []
+    out = [LIMBS] if has_limbs() and is_packed(region) else []
     results = {c.result.dtype for c in region.calls}
     if "float16" in results:
         out += [EXACT] if region.calls[0].result.dtype == "float16" else []
@@ -58,18 +60,33 @@ def rounding(region: Region) -> str:
     return "; ".join(out)
 
 
+def is_packed(region: Region) -> bool:
+    """Whether the weights are packed when a model is compiled, and not read as they are stored."""
+    return all(t.source == "constant" for t in _stored(region)[0])
+
+
 def packed_weights(region: Region) -> Panels:
     """The weights of a region as its kernel reads them."""
+    tensors, attrs = _stored(region)
+    return packed([region.constants[t.index] for t in tensors], attrs, summed_axis(region))
+
+
+def _stored(region: Region) -> tuple[tuple[Tensor, ...], Mapping[str, Any]]:
+    """The words, scales and zero points, and the attributes of the dequantisation."""
     call = region.find(DEQUANTIZE)
     assert call is not None
+    return tuple(o for o in call.operands if isinstance(o, Tensor)), call.attrs
+
+
+def summed_axis(region: Region) -> int:
+    """The axis of the stored matrix that the product of a region sums over."""
     k = product_of(region)
-    arrays = [region.constants[o.index] for o in call.operands if isinstance(o, Tensor)]
     axis = reduced_axis(region.calls[k].op, region.calls[k].attrs)
     assert axis is not None
     for move in region.calls[:k]:
         if move.op == "relax.permute_dims" and _exchanges(move):
             axis = 1 - axis
-    return packed(arrays, call.attrs, axis)
+    return axis
 
 
 def _exchanges(move: Call) -> bool:
@@ -79,18 +96,41 @@ def _exchanges(move: Call) -> bool:
 
 def _function(region: Region, constants: Constants) -> str:
     k = product_of(region)
+    left = region.calls[k].operands[0]
+    assert isinstance(left, Tensor)
+    all_tensors = tensors(region)
+    types = TYPES[left.dtype], TYPES[region.result.dtype]
+    packed = is_packed(region)
+    declared, kernel = (_panels if packed else _words)(region, constants, types)
+    table = BITS if packed else SIZES
+    return FUNCTION % {
+        **product_fields(region, left, views_of(region, constants)),
+        "weights": declared, "kernel": kernel, "count": len(all_tensors),
+        "rows": ", ".join(ints(row(t, table[t.dtype])) for t in all_tensors),
+    }  # fmt: skip
+
+
+def _panels(region: Region, constants: Constants, types: tuple[str, str]) -> tuple[str, str]:
+    """The C++ of packed weights, and of the call of their kernel up to them."""
     panels = packed_weights(region)
     data, scales = constants.add(panels.data), constants.add(panels.scales)
     zeros = None if panels.zeros is None else constants.add(panels.zeros)
     sizes = (panels.depth, panels.columns, panels.group, panels.block, panels.part, panels.blocks,
              panels.offset)  # fmt: skip
-    left = region.calls[k].operands[0]
-    assert isinstance(left, Tensor)
-    all_tensors = tensors(region)
-    return FUNCTION % {
-        **product_fields(region, left, views_of(region, constants)), "sizes": ints(sizes),
-        "data": data, "scales": scales,
-        "zeros": "nullptr" if zeros is None else f"packed_weights[{zeros}]",
-        "bits": panels.bits, "s": TYPES[str(panels.scales.dtype)], "count": len(all_tensors),
-        "rows": ", ".join(ints(row(t, BITS[t.dtype])) for t in all_tensors),
-    }  # fmt: skip
+    pointers = [f"packed_weights[{data}]", f"packed_weights[{scales}]",
+                "nullptr" if zeros is None else f"packed_weights[{zeros}]"]  # fmt: skip
+    kernels = f"kernels<{panels.bits}, {TYPES[str(panels.scales.dtype)]}>"
+    return (f"const Weights w{{{ints(sizes)}, {', '.join(pointers)}}};",
+            f"product<{', '.join(types)}>(w, {kernels}")  # fmt: skip
+
+
+def _words(region: Region, constants: Constants, types: tuple[str, str]) -> tuple[str, str]:
+    """The same of weights as they are stored."""
+    tensors, attrs = _stored(region)
+    axis = summed_axis(region)
+    call = region.find(DEQUANTIZE)
+    assert call is not None
+    shape = call.result.shape
+    declared = stored_words(tensors, attrs, axis - 2, int(shape[axis]), int(shape[1 - axis]),
+                            views_of(region, constants))  # fmt: skip
+    return declared, f"all_rows<{', '.join(types)}>(w"

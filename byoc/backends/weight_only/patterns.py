@@ -17,6 +17,7 @@ from ...patterns.pattern import Node, Pattern, PatternStep
 from ...patterns.suggest import Unmet, cast
 from ..common.epilogue import BINARY, UNARY
 from .packed_kernels import PRODUCTS
+from .stored_words import FLOATS, unreadable
 from .weight_panels import STORED
 
 #: The highest rank of a tensor.
@@ -25,7 +26,6 @@ MOST = 8
 LONGEST = 12
 #: The shortest groups whose scales are less than the values.
 SHORTEST = 16
-FLOATS = ("float16", "float32")
 WORDS = ("uint32", "uint8", "int8", "int32", "uint16")
 CASTS = ("relax.astype",)
 MOVES = ("relax.permute_dims",)
@@ -49,7 +49,7 @@ def sources(node: Node) -> Sequence[Op]:
 
 
 def weights(node: Node) -> str | Unmet | None:
-    """The weights are a constant matrix in groups along the reduced axis."""
+    """The weights are a matrix in groups along the reduced axis."""
     nodes = dequantization(node)
     if isinstance(nodes, str):
         return nodes
@@ -66,13 +66,17 @@ def weights(node: Node) -> str | Unmet | None:
 
 
 def storage(node: Node) -> str | Unmet | None:
-    """A dequantisation of constants of some bits to a matrix."""
+    """A dequantisation of some bits to a matrix, of constants or as it is stored."""
     attrs, data = node.info.attrs, node.operand(0)
-    values = [node.operand(k) for k in range(len(node.info.operands))]
-    if any(v is None or not v.constant for v in values):
-        return Unmet("the weights are parameters, which are packed when a model is compiled",
+    values = node.operands
+    if data is None or len(values) < len(node.info.operands):
+        return "the weights are literals"
+    constant = all(v.constant for v in values)
+    if not constant and (reason := unreadable([v.dtype for v in values], attrs)):
+        return Unmet(f"{reason} and are parameters, which are not packed when a model is compiled",
                      "bind them with relax.transform.BindParams")  # fmt: skip
-    assert data is not None
+    if not constant and not all(isinstance(e, int) for e in node.result.shape):
+        return "the extents of the matrix are symbolic"
     if node.result.rank != 2:
         return f"the weights have rank {node.result.rank}, expected 2"
     if node.result.dtype not in FLOATS:

@@ -20,8 +20,8 @@ from opinfo.testing.mutants import mutants, parsed
 from opinfo.testing.strip import strip
 
 from ...common.lockstep import execute
-from ...common.paged_inputs import kernel_arguments
 from ..recognise.test_composites import module, run
+from .paged_inputs import kernel_arguments
 
 library = pytest.importorskip("tvm.relax.frontend.nn.llm.kv_cache")
 _SIZES = (1, 2, 32, "float16")

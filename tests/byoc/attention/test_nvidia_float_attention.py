@@ -25,8 +25,7 @@ from opinfo.byoc.compile import CompiledModule, compile_module
 from opinfo.byoc.dispatching.dispatch import dispatch
 from opinfo.byoc.prepare.prepare import prepare
 
-from ..nvidia.nvidia_library import driver, host_kernels
-from ..nvidia.test_nvidia import OPTIONS
+from ..nvidia.nvidia_library import host_kernels, stub_options
 from .nvidia_attention_cases import Array, Build, attended, causal, heads, merged
 
 nn, op = relax.op.nn, relax.op
@@ -134,7 +133,7 @@ def on_stub() -> Backend:
 
     def convert(regions: Any) -> Code:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(cudnn, "options", lambda *_: (*OPTIONS, driver()))
+            patch.setattr(cudnn, "options", lambda *_: stub_options())
             return find("cudnn").convert(regions)
 
     return replace(find("cudnn"), available=lambda: None, convert=convert)

@@ -98,13 +98,23 @@ class Quantized:
 
 @dataclass(frozen=True)
 class Product:
-    """A product of rows with a matrix; ``transposed`` if its last axis is summed over."""
+    """A product of rows with a matrix.
+
+    Attributes:
+        weights: The matrix.
+        dtype: Of the rows and the result.
+        transposed: Whether the last axis of the matrix is summed over.
+        einsum: Whether it is written as one.
+        after: What follows it.
+        free: Whether the words, scales and zero points are parameters.
+    """
 
     weights: Quantized
     dtype: str = "float32"
     transposed: bool = True
     einsum: bool = False
     after: str = ""
+    free: bool = False
 
     @property
     def depth(self) -> int:
@@ -117,14 +127,16 @@ class Product:
     def function(self, builder: Any, name: str) -> None:
         x = relax.Var("x", relax.TensorType((M, self.depth), self.dtype))
         z = relax.Var("z", relax.TensorType((M, self.columns), self.dtype))
-        with builder.function(name, [x, z]):
+        constants = [relax.const(a) for a in self.weights.arrays()]
+        free = [relax.Var(f"w{k}", c.ty) for k, c in enumerate(constants)] if self.free else []
+        with builder.function(name, [x, z, *free]):
             with builder.dataflow():
-                out = builder.emit_output(self.result(builder.emit, x, z))
+                out = builder.emit_output(self.result(builder.emit, x, z, free or constants))
             builder.emit_func_output(out)
 
-    def result(self, emit: Any, x: Any, z: Any) -> Any:
+    def result(self, emit: Any, x: Any, z: Any, parts: Any) -> Any:
         q = self.weights
-        w = emit(group_dequantize(*map(relax.const, q.arrays()), **q.attrs()))
+        w = emit(group_dequantize(*parts, **q.attrs()))
         w = emit(op.astype(w, self.dtype)) if q.scales != self.dtype else w
         if self.einsum:
             y = emit(op.einsum((x, w), "ij,kj->ik"))

@@ -3,33 +3,49 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import re
-import subprocess
-import tempfile
 from pathlib import Path
 
 import tvm_ffi
 
+from opinfo.byoc.backends.nvidia.cudnn.cudnn import HEADERS
+from opinfo.byoc.backends.nvidia.libraries.source import library_headers
+
+from ...common.compiled_once import compiled_once, kept_text
+
 STUB = Path(__file__).parent / "nvidia_stub"
+#: What computes on the host what the headers declare.
+LIBRARIES = ("cuda_runtime.cpp", "cublasLt.cpp", "cudnn.cpp", "cudnn_attention.cpp")
+#: Options of generated C++, without those of `stub_options`.
+OPTIONS = ("-O1", "-std=c++17", f"-I{STUB}", "-DOPINFO_DEVICE=kDLCPU")
 
 
-def stub_library(library: Path, text: str) -> Path:
-    """Compile C++ to a library on CPUs, and return its path."""
-    source = library.with_suffix(".cc")
-    source.write_text(text)
-    folders = [f"-I{p}" for p in (STUB, *tvm_ffi.libinfo.include_paths())]
-    runtime = tvm_ffi.libinfo.find_libtvm_ffi()
-    # Without -O1 the loops of the stub take longer than it does.
-    subprocess.run(["g++", "-O1", "-std=c++17", "-shared", "-fPIC", "-DOPINFO_DEVICE=kDLCPU",
-                    driver(), *folders, str(source), runtime, "-o", str(library)],
-                   check=True)  # fmt: skip
-    return library
+def stub_options() -> tuple[str, ...]:
+    """Options by which generated C++ is compiled and linked with the stub."""
+    return (*OPTIONS, driver(), stub())
 
 
 def driver() -> str:
     """The option by which generated C++ loads the stub of CUDA's driver."""
-    return f'-DOPINFO_LIBCUDA="{_built("libcuda.cpp", "libcuda")}"'
+    return f'-DOPINFO_LIBCUDA="{compiled_once(str(STUB / "libcuda.cpp"), "-ldl")}"'
+
+
+def stub() -> str:
+    """The library of the headers. All libraries of a process share it, and what it counts."""
+    files = [str(STUB / name) for name in LIBRARIES]
+    return str(compiled_once(f"-I{STUB}", "-Wl,-z,nodelete", *files))
+
+
+def stub_library(text: str) -> Path:
+    """Compile C++ to a library on CPUs, and return its path."""
+    folders = [f"-I{p}" for p in tvm_ffi.libinfo.include_paths()]
+    return compiled_once(*stub_options(), *folders, tvm_ffi.libinfo.find_libtvm_ffi(), text=text)
+
+
+def convolutions() -> Path:
+    """cuDNN's convolutions, by the functions of `convolutions.cpp`."""
+    headers = library_headers("opinfo.byoc.backends.nvidia.cudnn", *HEADERS)
+    return stub_library(headers + (STUB / "convolutions.cpp").read_text("utf-8"))
 
 
 @functools.cache
@@ -40,27 +56,6 @@ def host_kernels(source: str) -> bytes:
     """
     kernels = re.findall(r'^extern "C" __global__ .*\b(\w+)\((\w+) \w+\) \{', source, re.M)
     text = source + "".join(f"\nEMULATED_KERNEL({name}, {kind})" for name, kind in kernels)
-    name = hashlib.sha256(text.encode()).hexdigest()[:16]
-    kernel = _folder() / f"{name}.cu"
-    kernel.write_text(text)
-    path = _built("emulated_kernel.cpp", name, "-Wno-unknown-pragmas", f'-DKERNEL="{kernel}"')
+    path = compiled_once("-Wno-unknown-pragmas", f'-DKERNEL="{kept_text(text, ".cu")}"',
+                         str(STUB / "emulated_kernel.cpp"), "-ldl")  # fmt: skip
     return f"{path}\0".encode()
-
-
-@functools.cache
-def _folder() -> Path:
-    """Of this process: removed with its other files."""
-    kept = tempfile.TemporaryDirectory(prefix="opinfo-kernels-")
-    _KEPT.append(kept)
-    return Path(kept.name)
-
-
-_KEPT: list[tempfile.TemporaryDirectory[str]] = []
-
-
-@functools.cache
-def _built(source: str, name: str, *words: str) -> Path:
-    to = _folder() / f"{name}.so"
-    command = ["g++", "-O1", "-std=c++17", "-shared", "-fPIC", *words, str(STUB / source), "-ldl"]
-    subprocess.run([*command, "-o", str(to)], check=True)
-    return to

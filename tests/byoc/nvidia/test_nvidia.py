@@ -36,12 +36,10 @@ from ...common.run import run
 from ...layout import nets
 from ...layout.nets import const
 from .nvidia_cases import CASES, inputs, module
-from .nvidia_library import driver, host_kernels
+from .nvidia_library import STUB, host_kernels, stub_options
 
 nn, op = relax.op.nn, relax.op
 N = tvm.tirx.Var("n", "int64")
-STUB = Path(__file__).parent / "nvidia_stub"
-OPTIONS = ("-O1", "-std=c++17", f"-I{STUB}", "-DOPINFO_DEVICE=kDLCPU")
 RUN = ("cublaslt", "cudnn")
 #: The module of each backend.
 HOMES = {"cublaslt": "products.cublaslt", "cudnn": "cudnn.cudnn", "cutlass": "products.cutlass",
@@ -59,7 +57,7 @@ def on_stub(name: str) -> Backend:
     def convert(regions: Any) -> Code:
         with pytest.MonkeyPatch.context() as patch:
             for home in homes:
-                patch.setattr(home, "options", lambda *_: (*OPTIONS, driver()))
+                patch.setattr(home, "options", lambda *_: stub_options())
             patch.setattr(conv_epilogue, "compiled", host_kernels)
             patch.setattr(halves_kernel, "compiled", host_kernels)
             patch.setattr(cudnn, "image", host_image)

@@ -11,87 +11,13 @@ from typing import Any
 import pytest
 
 from opinfo.byoc.backends.nvidia.cudnn.conv_epilogue import source
-from opinfo.byoc.backends.nvidia.cudnn.cudnn import HEADERS
-from opinfo.byoc.backends.nvidia.libraries.source import library_headers
 
-from .nvidia_library import host_kernels, stub_library
-
-#: Three regions: relu(x * w) of 1x1 convolutions over rows of 5, 6 and again 5 pixels, two of any
-#: batch, and one of any number of pixels. Functions return how many plans were run, and `planned`
-#: how many were built.
-HARNESS = """
-template <int pixels>
-std::unique_ptr<Kernel> region(const Context& c) {
-  Conv v;
-  v.order = {0, 1, 2, 3};
-  v.strides = v.dilation = {1, 1};
-  v.padding = {0, 0};
-  v.x = c.tensor(0);
-  v.w = c.tensor(1);
-  v.y = c.tensor(2);
-  v.activation = kRelu;
-  return convolution(c, v);
-}
-template <int pixels>
-const int64_t spec[] = {4, kDLFloat, 32, 1, 3, 1, pixels, 4, kDLFloat, 32, 4, 3, 1, 1,
-                        4, kDLFloat, 32, 1, 4, 1, pixels};
-static Function regions[] = {{"a", region<5>, 3, spec<5>}, {"b", region<6>, 3, spec<6>},
-                             {"c", region<5>, 3, spec<5>}};
-template <int pixels>
-const int64_t any_batch[] = {4, kDLFloat, 32, -1, 3, 1, pixels, 4, kDLFloat, 32, 4, 3, 1, 1,
-                             4, kDLFloat, 32, -1, 4, 1, pixels};
-const int64_t any_size[] = {4, kDLFloat, 32, -1, 3, 1, -1, 4, kDLFloat, 32, 4, 3, 1, 1,
-                            4, kDLFloat, 32, -1, 4, 1, -1};
-static Function symbolic[] = {{"d", region<5>, 3, any_batch<5>}, {"e", region<6>, 3, any_batch<6>},
-                              {"f", region<0>, 3, any_size}};
-
-template <typename Work>
-int counted(Work work) {
-  stub::executed = stub::planned = 0;
-  stub::fuses = stub::fuses_without = true;  // other tests share the stub
-  stub::first_named = 0;
-  try {
-    work();
-  } catch (const std::exception&) {
-    return -1;
-  }
-  return stub::executed;
-}
-extern "C" void kernels(const char* path) {
-  static DLTensor image{};
-  image.data = const_cast<char*>(path);
-  constants().push_back(std::make_unique<Constant>(&image));
-}
-extern "C" int planned() { return stub::planned; }
-extern "C" int runs(int most_operations) { return stub::most_operations = most_operations; }
-extern "C" int check(int k) { return counted([&] { regions[k].check(0); }); }
-extern "C" int first_call() { return counted([&] { before_kernels()(0, false, 0); }); }
-// x and w are ones, so y is 3.
-extern "C" int call(int k, int64_t batch, int64_t pixels) {
-  std::vector<float> x(batch * 3 * pixels, 1.0f), w(12, 1.0f), y(batch * 4 * pixels);
-  int64_t shapes[][4] = {{batch, 3, 1, pixels}, {4, 3, 1, 1}, {batch, 4, 1, pixels}};
-  float* data[] = {x.data(), w.data(), y.data()};
-  DLTensor tensors[3];
-  TVMFFIAny args[3], result;
-  for (int n = 0; n < 3; ++n) {
-    tensors[n] = {data[n], {kDLCPU, 0}, 4, {kDLFloat, 32, 1}, shapes[n], nullptr, 0};
-    args[n] = TVMFFIAny{};
-    args[n].type_index = kTVMFFIDLTensorPtr;
-    args[n].v_ptr = &tensors[n];
-  }
-  const int ran = counted([&] {
-    if (symbolic[k].safe_call(args, 3, &result) != 0) throw std::runtime_error("it raised");
-  });
-  return std::all_of(y.begin(), y.end(), [](float v) { return v == 3.0f; }) ? ran : -2;
-}
-extern "C" int prepare_alone(int k) { return counted([&] { regions[k].prepare(0); }); }
-"""
+from .nvidia_library import convolutions, host_kernels
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    headers = library_headers("opinfo.byoc.backends.nvidia.cudnn", *HEADERS)
-    return stub_library(tmp_path_factory.mktemp("checks") / "checks.so", headers + HARNESS)
+def library() -> Path:
+    return convolutions()
 
 
 @pytest.fixture

@@ -18,66 +18,10 @@ import numpy as np
 import pytest
 
 from opinfo.byoc.backends.nvidia.cudnn.conv_epilogue import ELEMENTS, source
-from opinfo.byoc.backends.nvidia.cudnn.cudnn import HEADERS
-from opinfo.byoc.backends.nvidia.libraries.source import library_headers
 
-from .nvidia_library import host_kernels, stub_library
+from .nvidia_library import convolutions, host_kernels
 
 Array = np.ndarray[Any, Any]
-#: Runs a convolution of 3x3 pixels. `data`: x, w, residual, bias, added, offset, factor, y.
-HARNESS = """
-extern "C" void kernels(const char* path) {
-  auto* image = new DLTensor{};
-  image->data = const_cast<char*>(path);
-  constants().push_back(std::make_unique<Constant>(image));
-}
-extern "C" void times(float fused, float same, float other, int last, int without) {
-  stub::fused_time = fused;
-  stub::unnamed_time = 9.0f;
-  stub::fuses_without = without;
-  (last ? stub::last_time : stub::first_time) = same;
-  (last ? stub::first_time : stub::last_time) = other;
-}
-struct Given {
-  int64_t element, last, transposed, images, in, out, rows, columns, groups, activation, constant,
-      alignment;
-  double limit;
-};
-extern "C" int convolve(const Given* g, void* const* data) {
-  const auto image = [&](int64_t channels) {
-    return g->last ? Extents{g->images, g->rows, g->columns, channels}
-                   : Extents{g->images, channels, g->rows, g->columns};
-  };
-  const int64_t many = g->transposed ? g->in : g->out,
-                few = (g->transposed ? g->out : g->in) / g->groups;
-  Context c{"conv", 0, static_cast<int>(g->alignment),
-            {image(g->in), g->last ? Extents{many, 3, 3, few} : Extents{many, few, 3, 3},
-             image(g->out), {g->out}, image(g->out), {1}, {1}, image(g->out)}, data};
-  const auto tensor = [&](int k) { return data[k] != nullptr ? c.tensor(k) : Operand{}; };
-  Conv v;
-  constexpr cudnnDataType_t types[] = {CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16};
-  v.type = types[g->element];
-  v.kernels = static_cast<int>(g->element);
-  v.last = g->last;
-  v.transposed = g->transposed;
-  v.order = g->last ? std::vector<int>{0, 3, 1, 2} : std::vector<int>{0, 1, 2, 3};
-  v.strides = v.dilation = v.padding = {1, 1};
-  v.groups = g->groups;
-  v.x = tensor(0);
-  v.w = g->constant ? Operand{-1, data[1], c.extents[1]} : tensor(1);
-  v.residual = tensor(2), v.bias = tensor(3), v.added = tensor(4);
-  v.offset = tensor(5), v.factor = tensor(6), v.y = tensor(7);
-  v.activation = static_cast<Activation>(g->activation);
-  v.limit = g->limit;
-  try {
-    const auto kernel = convolution(c, v);
-    for (int k = 0; k < 2; ++k) (*kernel)(data, nullptr);
-  } catch (const opinfo::Error& error) {
-    return 1;
-  }
-  return 0;
-}
-"""
 
 
 class Given(ctypes.Structure):
@@ -165,9 +109,8 @@ def applies(form: int, name: str) -> bool:
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    headers = library_headers("opinfo.byoc.backends.nvidia.cudnn", *HEADERS)
-    return stub_library(tmp_path_factory.mktemp("forms") / "forms.so", headers + HARNESS)
+def library() -> Path:
+    return convolutions()
 
 
 @pytest.fixture
@@ -181,7 +124,7 @@ def loaded(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     for dtype in ELEMENTS:
         loaded.kernels(host_kernels(source(dtype)))
     yield loaded
-    loaded.times(*map(ctypes.c_float, (1, 1, 1)), 0, 1)
+    loaded.forms_times(*map(ctypes.c_float, (1, 1, 1)), 0, 1)
 
 
 def numbers(case: Case) -> dict[str, Array]:
@@ -241,7 +184,7 @@ def result(loaded: Any, case: Case) -> Array:
     options = Given(ELEMENTS[case.dtype], case.last, case.transposed, 2, *case.channels,
                     *case.pixels, case.groups, number, case.constant, case.alignment,
                     limit)  # fmt: skip
-    assert loaded.convolve(ctypes.byref(options), data) == 0
+    assert loaded.forms_convolve(ctypes.byref(options), data) == 0
     y = given["y"].astype("float64")
     return np.moveaxis(y, -1, 1) if case.last else y
 
@@ -252,7 +195,7 @@ def result(loaded: Any, case: Case) -> Array:
 def test_every_form_computes_the_same(name: str, form: int, loaded: Any, tmp_path: Path) -> None:
     case = CASES[name]
     *times, without = FORMS[form]
-    loaded.times(*map(ctypes.c_float, times), case.last, without)
+    loaded.forms_times(*map(ctypes.c_float, times), case.last, without)
     found, wanted = result(loaded, case), expected(case, numbers(case))
     (record,) = (tmp_path / "cudnn").iterdir()
     assert record.read_text().splitlines()[1].split()[0] == str(form)
@@ -261,7 +204,7 @@ def test_every_form_computes_the_same(name: str, form: int, loaded: Any, tmp_pat
 
 
 def test_halves_stay_in_their_layout(loaded: Any, tmp_path: Path) -> None:
-    loaded.times(*map(ctypes.c_float, (2, 2, 1)), 1, 1)
+    loaded.forms_times(*map(ctypes.c_float, (2, 2, 1)), 1, 1)
     result(loaded, CASES["float16"])
     (record,) = (tmp_path / "cudnn").iterdir()
     assert record.read_text().splitlines()[1].split()[0] == "0"

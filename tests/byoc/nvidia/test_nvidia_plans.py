@@ -12,71 +12,13 @@ import numpy as np
 import pytest
 
 from opinfo.byoc.backends.nvidia.cudnn.conv_epilogue import source
-from opinfo.byoc.backends.nvidia.cudnn.cudnn import HEADERS
-from opinfo.byoc.backends.nvidia.libraries.source import library_headers
 
-from .nvidia_library import host_kernels, stub_library
-
-#: relu(x * w + b) of a 1x1 convolution over rows of pixels; returns how many plans were run.
-HARNESS = """
-extern "C" void times(float fused, float first, float last, float unnamed, float knob) {
-  stub::knob_time = knob;
-  stub::fused_time = fused;
-  stub::first_time = first;
-  stub::last_time = last;
-  stub::unnamed_time = unnamed;
-}
-extern "C" void kernels(const char* path) {
-  static DLTensor image{};
-  image.data = const_cast<char*>(path);
-  constants().push_back(std::make_unique<Constant>(&image));
-}
-extern "C" int handles(int threads) {
-  std::set<cudnnHandle_t> found;
-  for (int k = 0; k < threads; ++k) std::thread([&] { found.insert(handle_on(0)); }).join();
-  return static_cast<int>(found.size());
-}
-static int device = 0;
-extern "C" void on(int other) { device = other; }
-extern "C" int run(int64_t pixels, int fuses, int without_residual, int captured,
-                   int most_operations, float* x, float* w, float* b, float* y) {
-  stub::fuses = fuses;
-  stub::fuses_without = without_residual;
-  stub::captured = captured;
-  stub::executed = 0;
-  void* data[] = {x, w, b, y};
-  const Current current(device);
-  Context c{"conv", device, 16, {{1, 3, 1, pixels}, {4, 3, 1, 1}, {4}, {1, 4, 1, pixels}}, data};
-  Conv v;
-  v.order = {0, 1, 2, 3};
-  v.strides = v.dilation = {1, 1};
-  v.padding = {0, 0};
-  v.x = c.tensor(0);
-  v.w = c.tensor(1);
-  v.bias = c.tensor(2);
-  v.y = c.tensor(3);
-  v.activation = kRelu;
-  int executed = -1;
-  try {
-    const auto kernel = convolution(c, v);
-    executed = stub::executed;
-    stub::most_operations = most_operations;
-    (*kernel)(data, nullptr);
-    if (most_operations < 99) (*kernel)(data, nullptr);
-  } catch (const opinfo::Error&) {
-    executed = -1;
-  }
-  stub::captured = 0;
-  stub::most_operations = 99;
-  return executed;
-}
-"""
+from .nvidia_library import convolutions, host_kernels
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    headers = library_headers("opinfo.byoc.backends.nvidia.cudnn", *HEADERS)
-    return stub_library(tmp_path_factory.mktemp("plans") / "plans.so", headers + HARNESS)
+def library() -> Path:
+    return convolutions()
 
 
 @pytest.fixture
@@ -158,11 +100,13 @@ def test_the_fastest_form_is_taken(
     times: tuple[float, ...], library: Path, cache: Path, tmp_path: Path
 ) -> None:
     loaded = process(library, tmp_path / "so")
-    loaded.times(*map(ctypes.c_float, times))
+    loaded.plans_times(*map(ctypes.c_float, times))
     try:
         assert run(loaded, 1, 1, 0) > 0
     finally:
-        loaded.times(*map(ctypes.c_float, (1, 1, 1, 1, 1)))  # all copies of the library share them
+        loaded.plans_times(
+            *map(ctypes.c_float, (1, 1, 1, 1, 1))
+        )  # all copies of the library share them
     assert chosen(cache)[1] == f"{TIMES[times]} end"
     assert run(process(library, tmp_path / "so"), 1, 1, 0) == 0  # another process takes it again
 

@@ -64,9 +64,9 @@ RUNGS, POWERS = 7, 6
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def library() -> Path:
     text = library_headers("opinfo.byoc.backends.nvidia.products", *HEADERS)
-    return stub_library(tmp_path_factory.mktemp("products") / "products.so", text + HARNESS)
+    return stub_library(text + HARNESS)
 
 
 @pytest.fixture(autouse=True)

@@ -33,10 +33,9 @@ class Way(ctypes.Structure):
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+def library() -> ctypes.CDLL:
     text = f"{library_headers(None)}\nusing namespace opinfo_nvidia;\n{HARNESS}"
-    library = stub_library(tmp_path_factory.mktemp("timer") / "timer.so", text)
-    return ctypes.CDLL(str(library))
+    return ctypes.CDLL(str(stub_library(text)))
 
 
 def race(library: ctypes.CDLL, *ways: tuple[float, int]) -> tuple[list[float], list[int]]:

@@ -22,8 +22,8 @@ from opinfo.byoc.backends.nvidia.libraries.source import library_headers
 from opinfo.byoc.codegen.compilers.toolchain import object_file
 from opinfo.byoc.codegen.export import export_library
 
-STUB = Path(__file__).parent / "nvidia_stub"
-OPTIONS = ("-O1", "-std=c++17", f"-I{STUB}", "-DOPINFO_DEVICE=kDLCPU")
+from .nvidia_library import OPTIONS, stub_options
+
 #: `t_double(x, y)`: y = 2 x. `t_count(x, y)`: y = x + a counter that a library clears before its
 #: kernel, which counts. `t_late(x, y)`: y = x + memory that is cleared after it was used.
 #: `t_append(x, y)`: y += x. `t_stats(k)`: what the stub counts.
@@ -112,7 +112,7 @@ def built(mod: Any, folder: Path) -> Any:
     passes = tvm.transform.Sequential([p() for p in FINALIZE])
     mod = with_whole_calls(mod, SYMBOLS)
     program = tvm.compile(mod, target="llvm", relax_pipeline=passes)
-    export_library(program, folder / "library.so", (*OPTIONS, *_objects()))
+    export_library(program, folder / "library.so", (*_objects(), *stub_options()))
     return tvm.runtime.load_module(str(folder / "library.so"))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
 from opinfo.frontend.checks.error import FrontendError
@@ -168,3 +168,53 @@ def test_smoothing_to_symbolic_sizes_is_refused() -> None:
         FrontendError, match=r"\(Resize\): antialias to sizes, with a symbolic size"
     ):
         from_model(proto, {})
+
+
+def _from_sizes(ratio: Sequence[Any], inputs: dict[str, Any], **weights: Any) -> Any:
+    """A Resize whose scales are `ratio`, of float(h, w) of the input x as `f`."""
+    node = helper.make_node
+    nodes = [node("Shape", ["x"], ["s"]), node("Slice", ["s", "two", "four"], ["hw"]),
+             node("Cast", ["hw"], ["f"], to=1), *ratio,
+             node("Concat", ["ones", "r"], ["scales"], axis=0),
+             node("Resize", ["x", "", "scales"], ["y"], "up", mode="linear")]  # fmt: skip
+    own = {"two": np.array([2]), "four": np.array([4]), "ones": np.ones(2, "float32")}
+    arrays = {name: np.array(value, "float32") for name, value in weights.items()}
+    return model(nodes, {"x": (SYMBOLIC, "float32"), **inputs}, weights=own | arrays)
+
+
+@pytest.mark.parametrize("factor", [2.0, 1.5])
+def test_scales_that_are_ratios_of_one_size(factor: float) -> None:
+    """Old exporters write a factor as floor(factor * float(h)) / float(h)."""
+    node = helper.make_node
+    ratio = [node("Mul", ["f", "factor"], ["g"]), node("Div", ["g", "f"], ["r"])]
+    compare(_from_sizes(ratio, {}, factor=factor), X, {"x": floats(1, 2, 4, 6)})
+
+
+def test_scales_that_differ_by_size_are_refused_with_a_mend() -> None:
+    """float32(64 / 49) * 49 is less than 64, so the result's size is no function of integers."""
+    node = helper.make_node
+    proto = _from_sizes([node("Div", ["size", "f"], ["r"])], {}, size=[64, 64])
+    with pytest.raises(FrontendError, match=r"'up' .* depends on symbolic .* --shape x:1,2,64,64$"):
+        from_model(proto, {})
+    compare(_fixed(proto, [1, 2, 9, 10]), X)
+
+
+def _fixed(proto: Any, sizes: list[int]) -> Any:
+    for dim, size in zip(proto.graph.input[0].type.tensor_type.shape.dim, sizes, strict=True):
+        dim.dim_value = size
+    return proto
+
+
+def test_scales_from_an_input_are_refused_with_a_mend() -> None:
+    """As of RobustVideoMatting; an initializer with the input's name makes it a constant."""
+    node = helper.make_node
+    nodes = [node("Concat", ["ones", "k", "k"], ["scales"], axis=0),
+             node("Resize", ["x", "", "scales"], ["y"], "up", mode="linear")]  # fmt: skip
+    ones = np.ones(2, "float32")
+    proto = model(nodes, {"x": (STATIC, "float32"), "k": ([1], "float32")}, weights={"ones": ones})
+    mend = r"\(Resize\): .* from the input 'k', .*: add an initializer of that name to the file$"
+    with pytest.raises(FrontendError, match=mend):
+        from_model(proto, {})
+    proto.graph.initializer.append(numpy_helper.from_array(np.array([0.5], "float32"), "k"))
+    mod = from_model(proto, {})
+    assert [int(d) for d in mod["main"].ret_ty.shape.values] == [1, 2, 4, 5]

@@ -1,7 +1,9 @@
 // Rows in the order of their experts, each of which multiplies all of its rows at once. It follows
-// dense.hpp.
+// dense.hpp of `weight_only`.
 namespace opinfo_experts {
 namespace {
+
+using namespace opinfo_weight_only;
 
 // Calls each(expert, rows, count) for each expert that has rows, in order.
 //

@@ -11,6 +11,7 @@ import numpy as np
 from tvm import relax, tirx
 
 from ..checks.size_check import size_check
+from .data_sources import not_constant
 from .scalars import Rational, SizeArithmetic, is_expr, is_var, mentions, same, size
 from .values import Dim, NotConvertible, TensorValue, kind, of_expr
 
@@ -63,6 +64,10 @@ class OnnxNode:
         """Refuse the node; `dims` are the sizes that would have to be static."""
         raise NotConvertible(text, dims)
 
+    def refuse_data(self, what: str, value: TensorValue, expected: str) -> NoReturn:
+        """Refuse a value that is computed at run time; says from which inputs, and a mend."""
+        raise not_constant(what, value, expected, self.builder, self.scope)
+
     def attr(self, name: str, default: Any = None) -> Any:
         """Return an attribute."""
         return self.attrs.get(name, default)
@@ -110,8 +115,7 @@ class OnnxNode:
         """Return the numbers of input `k`; refuses others, as they are only known at run time."""
         value = self.value(k)
         if value.elements is None:
-            self.refuse(f"{what} is computed at run time, expected a constant: make it an "
-                        "initializer")  # fmt: skip
+            self.refuse_data(what, value, "a constant")
         if not value.is_constant:
             self.refuse(f"{what} depends on symbolic dimensions", *value.elements.reshape(-1))
         return value.elements
@@ -120,8 +124,7 @@ class OnnxNode:
         """Return the elements of input `k` as numbers or expressions over symbolic dimensions."""
         value = self.value(k)
         if value.elements is None:
-            self.refuse(f"{what} is computed at run time from data, expected a constant or a "
-                        "function of sizes: make it an initializer")  # fmt: skip
+            self.refuse_data(what, value, "a constant or a function of sizes")
         items = value.elements.reshape(-1).tolist()
         whole = [x.top if isinstance(x, Rational) and x.bottom == 1 else x for x in items]
         return [x if is_expr(x) else int(x) for x in whole]

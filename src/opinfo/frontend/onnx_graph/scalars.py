@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import tvm
@@ -19,6 +20,8 @@ from ...analysis.support.tvm_compat import sym
 
 #: Largest denominator; a factor such as 0.1 has none that is small and is not exact.
 DENOMINATOR = 1 << 10
+#: A size at which a ratio of sizes is read before it is proved for all of them.
+_SAMPLE = 1 << 10
 
 
 class Unknown(Exception):
@@ -172,7 +175,7 @@ class SizeArithmetic:
         if isinstance(a, Rational) or isinstance(b, Rational):
             x, y = rational(a), rational(b)
             if is_expr(y.top):
-                raise Unknown
+                return self._ratio(x, y)
             if y.top == 0:
                 raise Unknown
             sign = 1 if y.top > 0 else -1
@@ -185,6 +188,27 @@ class SizeArithmetic:
         if self.proves(_expr(a) >= 0) and self.proves(_expr(b) >= 0):
             return self.floor_divide(a, b)  # division by zero is an error in both
         return self.simplify(tirx.truncdiv(_expr(a), _expr(b)))
+
+    def _ratio(self, a: Rational, b: Rational) -> Rational:
+        """Return a / b if it is the same number for all sizes, as of floor(2 * n) / n."""
+        top, bottom = self.multiply(a.top, b.bottom), self.multiply(b.top, a.bottom)
+        if not self.proves(_expr(bottom) >= 0):  # division by zero is an error of the model
+            raise Unknown
+        names: dict[Any, int] = {}
+        for expr in (_expr(top), _expr(bottom)):
+            tvm_ffi.structural_walk(expr, (tvm.ir.Var, lambda v: names.setdefault(v, len(names))))
+        numbers = {v: tirx.IntImm(str(v.ty), _SAMPLE + k) for v, k in names.items()}
+        sample = [size(self.analyzer.simplify(_substituted(_expr(e), numbers)))
+                  for e in (top, bottom)]  # fmt: skip
+        if any(is_expr(number) for number in sample) or not sample[1]:
+            raise Unknown
+        ratio = Fraction(*sample)
+        if ratio.denominator & (ratio.denominator - 1):
+            raise Unknown  # rounded in floating point
+        if not self.equal(self.multiply(top, ratio.denominator),
+                          self.multiply(bottom, ratio.numerator)):  # fmt: skip
+            raise Unknown
+        return self._rational(ratio.numerator, ratio.denominator)
 
     def modulo(self, a: Any, b: Any) -> Any:
         """Return a - floor(a / b) * b."""

@@ -1,6 +1,7 @@
 // What generated code uses of cuDNN's frontend, as its documentation has it: a graph is a list of
 // operations, which run in order over the host's memory.
 #pragma once
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -76,8 +77,8 @@ struct Elements {
 }  // namespace cudnn_frontend
 
 namespace stub {
-inline bool attention_skips = false;  // a test says that nothing is computed
-inline float attention_time = 0.0f;  // milliseconds of a kernel, 0 for those of what ran before
+extern bool attention_skips;  // a test says that nothing is computed
+extern float attention_time;   // milliseconds of a kernel, 0 for those of what ran before
 }
 #include "cudnn_frontend_sdpa.h"
 

@@ -79,7 +79,7 @@ def numbers(node: OnnxNode, k: int) -> list[Any]:
     """Return the scales that input `k` holds."""
     value = node.value(k)
     if value.elements is None:
-        node.refuse("the scales are computed at run time from data")
+        node.refuse_data("the list of scales", value, "a constant or a function of sizes")
     items = value.elements.reshape(-1).tolist()
     if any((isinstance(x, Rational) and is_expr(x.top)) or is_expr(x) for x in items):
         node.refuse("the scales depend on symbolic dimensions", *items)

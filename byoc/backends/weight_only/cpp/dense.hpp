@@ -1,10 +1,7 @@
 // Products with float32 or float16 matrices in panels of 32 columns, as `expert_panels.py` writes
-// them, or in panels that are copied from plain matrices at each call. It follows product.hpp of the
-// weights of few bits.
-namespace opinfo_experts {
+// them, or in panels that are copied from plain matrices at each call. It follows product.hpp.
+namespace opinfo_weight_only {
 namespace {
-
-using namespace opinfo_weight_only;
 
 constexpr int kWide = 2 * kColumns;     // of a panel
 constexpr int64_t kPart = 256;          // values whose sum is added to the others, for accuracy
@@ -16,10 +13,19 @@ constexpr int kVectors = 2, kHeight = 12;
 constexpr int kVectors = 1, kHeight = 6;
 #endif
 
+// A kernel for few rows; this one leaves all panels to the tiles.
+struct NoFewRows {
+  template <typename Matrix>
+  NoFewRows(const Matrix&, const float*, int64_t, int64_t) {}
+  template <typename Matrix>
+  bool operator()(const Matrix&, int64_t, float*) const { return false; }
+};
+
 // A matrix of `depth` rows: element (k, j) is data[j / 32][k][j % 32].
 template <typename W>
 struct Dense {
   struct Room {};
+  using Few = NoFewRows;
   int64_t depth, columns;
   const W* data;
 
@@ -38,6 +44,7 @@ struct Plain {
   struct Room {
     alignas(64) W values[kPart * kWide];
   };
+  using Few = NoFewRows;
   int64_t depth, columns;
   const W* data;
   bool transposed;
@@ -123,11 +130,13 @@ void product(const Matrix<W>& w, const X* x, Y* out, int64_t count, const Chosen
       read_row(x + chosen.from(top + r) * w.depth, w.depth, rows.get() + r * step);
     });
     const int64_t tiles = (some + kHeight - 1) / kHeight, height = (some + tiles - 1) / tiles;
+    const typename Matrix<W>::Few few(w, rows.get(), step, some);
     each_of(w.panels(), parallel, [&](int64_t panel) {
       alignas(64) float sums[kMostRows * kWide];
       std::fill(sums, sums + some * kWide, 0.f);
       typename Matrix<W>::Room room;
-      for (int64_t k = 0; k < w.depth; k += kPart) {
+      const int64_t depth = few(w, panel, sums) ? 0 : w.depth;
+      for (int64_t k = 0; k < depth; k += kPart) {
         const int64_t length = std::min(kPart, w.depth - k);
         const W* part = w.part(panel, k, length, room);
         for (int64_t r = 0; r < some; r += height)
@@ -141,5 +150,16 @@ void product(const Matrix<W>& w, const X* x, Y* out, int64_t count, const Chosen
   }
 }
 
+// out = finish(x w) for all rows.
+template <typename X, typename Y, typename Matrix>
+void all_rows(const Matrix& w, const View& x, const View& out, const View* operands,
+              const bool* half, int number, Finish* finish) {
+  int64_t count = 1;
+  for (int k = 0; k + 1 < out.rank; ++k) count *= out.dims[k];
+  const Others others(out, count, operands, half, number);
+  product(w, reinterpret_cast<const X*>(x.data), reinterpret_cast<Y*>(out.data), count,
+          Chosen{nullptr, count}, others, finish);
+}
+
 }  // namespace
-}  // namespace opinfo_experts
+}  // namespace opinfo_weight_only

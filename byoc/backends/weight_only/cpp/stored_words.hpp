@@ -1,6 +1,6 @@
 // Matrices of few bits that are parameters, whose values are read off their words at each call. It
 // follows dense.hpp.
-namespace opinfo_experts {
+namespace opinfo_weight_only {
 namespace {
 
 typedef uint32_t Digits __attribute__((vector_size(4 * kColumns)));
@@ -50,6 +50,15 @@ struct Along {
     for (int64_t c = 0; c < n; ++c) halves[c] = from[c * (transposed ? rows : 1)];
     return widened(halves);
   }
+  // Rows k to k + 16 of column j, if `transposed`; zeros behind the last row.
+  Floats some(int64_t j, int64_t k) const {
+    const int64_t count = std::min<int64_t>(kColumns, rows - k);
+    const char* from = data + (j * rows + k) * bytes();
+    alignas(64) char all[4 * kColumns] = {};
+    std::memcpy(all, from, count * bytes());
+    return kind == Kind::kHalf ? widened(reinterpret_cast<const uint16_t*>(all))
+                               : widened(reinterpret_cast<const float*>(all));
+  }
   int64_t bytes() const {
     return kind == Kind::kWord8 ? 1 : kind == Kind::kWord32 || kind == Kind::kFloat ? 4 : 2;
   }
@@ -61,10 +70,14 @@ struct Along {
 // A matrix of `depth` rows: element (k, j) is (digit - offset - zero) * scale, where the digit is
 // `bits` of a word that has those of `per` rows, and scales and zero points are of `group` rows.
 template <typename W>
+struct FewRows;
+
+template <typename W>
 struct Stored {
   struct Room {
     alignas(64) W values[kPart * kWide];
   };
+  using Few = FewRows<W>;
   int64_t depth, columns;
   Along words, scales, zeros;
   int64_t per, group;
@@ -122,4 +135,4 @@ struct Stored {
 };
 
 }  // namespace
-}  // namespace opinfo_experts
+}  // namespace opinfo_weight_only

@@ -1,0 +1,174 @@
+// Few rows times a matrix of few bits as it is stored, if the words of a column follow each other: 16
+// words of a column are multiplied at once, and nothing is copied. It follows stored_words.hpp.
+namespace opinfo_weight_only {
+namespace {
+
+// Element `lane` is from[at[lane]].
+inline Floats picked(const float* from, Numbers at) {
+  const Floats all = *reinterpret_cast<const Floats*>(from);
+#if defined(__AVX512F__)
+  return (Floats)_mm512_permutexvar_ps((__m512i)at, (__m512)all);
+#else
+  return __builtin_shuffle(all, at);
+#endif
+}
+
+// Words in lanes; zeros behind the last of `count`.
+template <typename T>
+Digits lanes(const T* from, int64_t count) {
+  typedef T Narrow __attribute__((vector_size(kColumns * sizeof(T))));
+  Narrow all{};
+  if (count >= kColumns) std::memcpy(&all, from, sizeof all);
+  else std::memcpy(&all, from, count * sizeof(T));
+  return __builtin_convertvector(all, Digits);
+}
+
+template <typename W>
+struct FewRows {
+  static constexpr int64_t kMost = 8;      // rows
+  static constexpr int kAtOnce = 4;        // columns
+  static constexpr float kLargest = 1e30f; // of a value whose sums with digits do not overflow
+
+  // `rows` rows of x are `step` apart.
+  FewRows(const Stored<W>& w, const float* x, int64_t step, int64_t rows) : rows_(rows) {
+    used_ = w.transposed && rows <= kMost && w.group % w.per == 0;
+    for (int64_t r = 0; used_ && r < rows; ++r)
+      for (int64_t k = 0; k < w.depth; ++k) used_ &= std::abs(x[r * step + k]) < kLargest;
+    if (!used_) return;
+    blocks_ = (w.words.rows + kColumns - 1) / kColumns;
+    x_.assign(rows * blocks_ * w.per * kColumns, 0.f);
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t k = 0; k < w.depth; ++k) {
+        const int64_t word = k / w.per, block = r * blocks_ + word / kColumns;
+        x_[(block * w.per + k % w.per) * kColumns + word % kColumns] = x[r * step + k];
+      }
+    const int64_t words = w.group / w.per;
+    for (int64_t b = 0; b < blocks_; ++b) {
+      first_.push_back(b * kColumns / words);
+      for (int64_t lane = 0; lane < kColumns; ++lane) {
+        const int64_t group = std::min((b * kColumns + lane) / words, w.scales.rows - 1);
+        group_.push_back(static_cast<int32_t>(group - first_[b]));
+      }
+    }
+  }
+
+  // Add the products with a panel to sums, or return false, having changed nothing.
+  bool operator()(const Stored<W>& w, int64_t panel, float* sums) const {
+    if (!used_) return false;
+    if (w.words.kind == Kind::kWord32) return panel_of<uint32_t>(w, panel, sums);
+    if (w.words.kind == Kind::kWord16) return panel_of<uint16_t>(w, panel, sums);
+    return panel_of<uint8_t>(w, panel, sums);
+  }
+
+ private:
+  template <typename T>
+  bool panel_of(const Stored<W>& w, int64_t panel, float* sums) const {
+    const int64_t from = panel * kWide, columns = std::min<int64_t>(kWide, w.columns - from);
+    const int64_t groups = w.scales.rows, room = groups + 2 * kColumns;
+    const bool has_zeros = w.zeros.kind != Kind::kNone;
+    std::vector<float> scales(columns * room), zeros((has_zeros ? columns : 1) * room, w.offset);
+    Floats finite{};
+    for (int64_t c = 0; c < columns; ++c)
+      for (int64_t g = 0; g < groups; g += kColumns) {
+        const Floats scale = w.scales.some(from + c, g);
+        *reinterpret_cast<Floats*>(&scales[c * room + g]) = scale;
+        finite += scale * 0;
+        if (!has_zeros) continue;
+        const Floats zero = w.zeros.some(from + c, g) + w.offset;
+        *reinterpret_cast<Floats*>(&zeros[c * room + g]) = zero;
+        finite += zero * 0;
+      }
+    for (int lane = 0; lane < kColumns; ++lane)
+      if (finite[lane] != 0) return false;  // infinity and NaN become NaN
+    for (int64_t c = 0; c < columns; c += kAtOnce) {
+      const T* words[kAtOnce];
+      const float *scale[kAtOnce], *zero[kAtOnce];
+      for (int64_t k = 0; k < kAtOnce; ++k) {
+        const int64_t column = std::min(c + k, columns - 1);
+        words[k] = reinterpret_cast<const T*>(w.words.data) + (from + column) * w.words.rows;
+        scale[k] = &scales[column * room], zero[k] = &zeros[has_zeros ? column * room : 0];
+      }
+      const int n = static_cast<int>(std::min<int64_t>(kAtOnce, columns - c));
+      for (int64_t r = 0; r < rows_;) {
+        float* to = sums + r * kWide + c;
+        const int64_t height = rows_ - r >= 4 ? 4 : rows_ - r >= 2 ? 2 : 1;
+        if (w.bits == 2) tile_of<T, 2>(height, has_zeros)(*this, w, words, scale, zero, r, n, to);
+        else if (w.bits == 3) tile_of<T, 3>(height, has_zeros)(*this, w, words, scale, zero, r, n, to);
+        else if (w.bits == 4) tile_of<T, 4>(height, has_zeros)(*this, w, words, scale, zero, r, n, to);
+        else tile_of<T, 8>(height, has_zeros)(*this, w, words, scale, zero, r, n, to);
+        r += height;
+      }
+    }
+    return true;
+  }
+
+  template <typename T>
+  using Tile = void (*)(const FewRows&, const Stored<W>&, const T* const*, const float* const*,
+                        const float* const*, int64_t, int, float*);
+  template <typename T, int bits>
+  static Tile<T> tile_of(int64_t rows, bool zeros) {
+    if (zeros) return rows == 4 ? tile<T, bits, 4, true>
+                    : rows == 2 ? tile<T, bits, 2, true> : tile<T, bits, 1, true>;
+    return rows == 4 ? tile<T, bits, 4, false>
+         : rows == 2 ? tile<T, bits, 2, false> : tile<T, bits, 1, false>;
+  }
+
+  // `zeros`: whether groups have zero points of their own.
+  template <typename T, int bits, int rows, bool zeros>
+  static void tile(const FewRows& of, const Stored<W>& w, const T* const* words,
+                   const float* const* scale, const float* const* zero, int64_t r, int n,
+                   float* to) {
+    constexpr uint32_t mask = (1u << bits) - 1;
+    constexpr int per = 8 * sizeof(T) / bits;
+    const int64_t next = of.blocks_ * per * kColumns;  // to the next row of x
+    Floats values{};  // of digits
+    for (int lane = 0; lane < kColumns; ++lane) values[lane] = lane - w.offset;
+    Floats total[rows][kAtOnce] = {};
+    const float* x = &of.x_[r * next];
+    for (int64_t b = 0; b < of.blocks_; ++b) {
+      const Numbers group = *reinterpret_cast<const Numbers*>(&of.group_[b * kColumns]);
+      Digits digits[kAtOnce];
+      Floats minus[kAtOnce], sum[rows][kAtOnce] = {};
+#pragma GCC unroll 4
+      for (int c = 0; c < kAtOnce; ++c) {
+        digits[c] = lanes(words[c] + b * kColumns, w.words.rows - b * kColumns);
+        minus[c] = zeros ? picked(zero[c] + of.first_[b], group) : all_of(w.offset);
+      }
+#pragma GCC unroll 16
+      for (int t = 0; t < per; ++t, x += kColumns) {
+#pragma GCC unroll 4
+        for (int c = 0; c < kAtOnce; ++c) {
+          const Digits digit = digits[c] >> static_cast<uint32_t>(bits * t);
+          Floats value;
+#if defined(__AVX512F__)
+          if (bits == 4 && !zeros)  // the digit is the lowest bits
+            value = (Floats)_mm512_permutexvar_ps((__m512i)digit, (__m512)values);
+          else
+#endif
+            value = __builtin_convertvector((Signed)(digit & mask), Floats) - minus[c];
+#pragma GCC unroll 4
+          for (int k = 0; k < rows; ++k)
+            sum[k][c] += value * *reinterpret_cast<const Floats*>(x + k * next);
+        }
+      }
+#pragma GCC unroll 4
+      for (int c = 0; c < kAtOnce; ++c) {
+        const Floats factor = picked(scale[c] + of.first_[b], group);
+#pragma GCC unroll 4
+        for (int k = 0; k < rows; ++k) total[k][c] += sum[k][c] * factor;
+      }
+    }
+    for (int k = 0; k < rows; ++k)
+      for (int c = 0; c < n; ++c)
+        for (int lane = 0; lane < kColumns; ++lane) to[k * kWide + c] += total[k][c][lane];
+  }
+
+  int64_t rows_, blocks_ = 0;
+  bool used_;
+  std::vector<float> x_;        // by row, block, place in a word, and word
+  std::vector<int64_t> first_;  // the group of the first word of a block
+  std::vector<int32_t> group_;  // by block and word: its group after that one
+};
+
+}  // namespace
+}  // namespace opinfo_weight_only
