@@ -5,8 +5,7 @@ After each test, the backends that it registered are forgotten.
 TVM's decorators call `inspect.stack`, which looks for the module of each frame that has no file
 in all loaded modules, several thousand. That there is none is said here once.
 
-TVM's parser makes the tree of a script twice, the second time for the place of an error. It is made
-once.
+TVM's parser of scripts does less work for the same result, as `fast_scripts.py` says.
 
 Libraries of C++ that tests need are compiled once, for all processes of a run.
 
@@ -31,11 +30,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from tvm.script.parser.core.diagnostics import Source
 
 from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
 from opinfo.byoc.codegen.host_target import VARIABLE, flags
 
+from . import fast_scripts
 from .common.compiled_once import begin_run
 from .oldest import expect_failures
 
@@ -48,16 +47,8 @@ NO_FILES = ("<string>", "<ast>", "<str>", "<stdin>", "<frozen runpy>",
 inspect.modulesbyfile.update(dict.fromkeys(NO_FILES, ""))  # no module has an empty name
 
 
-def _tree_once(make: Callable[[Source], Any]) -> Callable[[Source], Any]:
-    def tree(source: Source) -> Any:
-        if "tree" not in vars(source):
-            source.tree = make(source)
-        return source.tree
-
-    return tree
-
-
-Source.as_ast = _tree_once(Source.as_ast)
+if VERSION >= COMPLETE:  # on 0.26, processes that used it ended in tests of plans
+    fast_scripts.install()
 
 if os.environ.get(VARIABLE):
     found = next(isa for feature, isa in ISA.items() if feature in flags())
