@@ -25,8 +25,7 @@ in several runs, and compiled some fifteen at a time.
   rearrange elements, **libraries** the share of the kernels' time in cuDNN's and cuBLASLt's.
 - **in kernels** is the share of a call's time in which a kernel runs.
 - **Models chosen later** were picked after the others were worked on, once, and nothing was tuned
-  for them. HRNet was timed with weights that lead out of the range of half precision, so that its
-  outputs were not compared.
+  for them. An empty cell is a mode that a model was not timed in.
 - **host, ms** is the time until a call returns, on an idle device; the device works meanwhile.
 
 {devices}; torch {torch}, apache-tvm 0.27. All sides of a row were on the same device.
