@@ -89,7 +89,7 @@ def test_an_inline_function_finds_the_parser_that_calls_it() -> None:
         y[i] = x[i] + x[i]
 
     @T.prim_func(private=True, s_tir=True)
-    def main(x: T.Buffer((4,), "float32"), y: T.Buffer((4,), "float32")):
+    def main(x: T.Buffer((4,), "float32"), y: T.Buffer((4,), "float32")) -> None:
         for i in range(4):
             twice(x, y, i)
 

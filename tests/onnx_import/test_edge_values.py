@@ -196,3 +196,11 @@ def test_nan_is_true(dtype: str) -> None:
     least = np.finfo(dtype).smallest_subnormal
     x = np.array([np.nan, 0.0, -0.0, INF, 0.5, least, -least], dtype)
     compare(model([node], {"x": ((7,), dtype)}), {"x": x})
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+def test_signs(dtype: str) -> None:
+    node = helper.make_node("Sign", ["x"], ["y"])
+    x = np.array([np.nan, -INF, -2, 0, 0.5, INF], dtype)
+    compiled = opinfo.compile(from_model(model([node], {"x": ((6,), dtype)}), {}), [])
+    np.testing.assert_array_equal(compiled.run(x), np.array([np.nan, -1, -1, 0, 1, 1], dtype))

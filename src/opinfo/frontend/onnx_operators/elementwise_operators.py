@@ -98,11 +98,14 @@ def equal(node: OnnxNode) -> Any:
 
 @converts("Sign")
 def sign(node: OnnxNode) -> Any:
-    """Return -1, 0 or 1; TVM's lowering has no sign of unsigned integers."""
+    """Return -1, 0 or 1, or NaN; TVM's lowering has no sign of unsigned integers or of NaN."""
     data, dtype = node.tensor(0), node.dtype(0)
     if np.dtype(dtype).kind == "u":
         return relax.op.minimum(data, relax.const(np.array(1, dtype), dtype))
-    return relax.op.sign(data)
+    signs = relax.op.sign(data)
+    if "float" not in dtype:
+        return signs
+    return relax.op.where(node.emit(relax.op.isnan(data)), data, node.emit(signs))
 
 
 @converts("IsInf")
