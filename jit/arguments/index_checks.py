@@ -178,7 +178,11 @@ class _IndexChecks:
 
 
 def _body(index: Any, source: Any, out: Any, start: Origin, message: str) -> Any:
-    """Return loops that assert that the elements of `source` are inside, and copy `index`."""
+    """Return loops that assert that the elements of `source` are inside, and copy `index`.
+
+    TVM counts the stores and calls of a loop's body to decide whether to unroll it, and unrolls
+    any number of rounds of a body that only asserts, unless told not to.
+    """
     from tvm.script.ir_builder import IRBuilder
     from tvm.script.ir_builder import tirx as T
 
@@ -188,6 +192,7 @@ def _body(index: Any, source: Any, out: Any, start: Origin, message: str) -> Any
 
     with IRBuilder() as builder, T.seq_scope():
         with ExitStack() as loops:
+            loops.enter_context(T.attr(tirx.IntImm("int32", 0), "pragma_auto_unroll_max_step", -1))
             at = [loops.enter_context(T.serial(0, size)) for size in source.shape]
             if start.component is not None:
                 at[-1] = tirx.IntImm("int64", start.component)

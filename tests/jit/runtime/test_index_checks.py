@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
+import tvm_ffi
 from tvm.script import ir as I
 from tvm.script import relax as R
 
@@ -320,3 +321,25 @@ def test_an_index_without_named_sizes_is_checked() -> None:
     np.testing.assert_array_equal(compiled.run(TABLE[:3], mask), TABLE[[[0, 2]]])
     with pytest.raises(ValueError, match="take at an element"):
         compiled.run(TABLE[:3], ~mask)
+
+
+def test_the_loop_of_checks_stays_a_loop() -> None:
+    """TVM unrolls a loop whose body only asserts: compiling took longer than all else."""
+
+    @I.ir_module
+    class Many:
+        @R.function
+        def main(t: R.Tensor((5, 4), "float32"), i: R.Tensor((500,), "int64")) -> R.Tensor(
+            (500, 4), "float32"
+        ):
+            with R.dataflow():
+                rows = R.take(t, R.add(i, i), axis=0)
+                R.output(rows)
+            return rows
+
+    (check,) = (f for g, f in checked_indices(Many).functions_items() if "checked" in g.name_hint)
+    passes = [tvm.tirx.transform.RemoveNoOp(), tvm.tirx.transform.UnrollLoop()]
+    lowered = tvm.transform.Sequential(passes)(tvm.IRModule({"check": check}))
+    asserts: list[object] = []
+    tvm_ffi.structural_walk(lowered["check"].body, [(tvm.tirx.AssertStmt, asserts.append)])
+    assert len(asserts) == 1
