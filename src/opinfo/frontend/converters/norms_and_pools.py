@@ -17,16 +17,41 @@ def _group_norm(importer: Any, node: Any) -> Any:
     args = arguments(importer, node)
     emit, x = importer.block_builder.emit, args["input"]
     _check_dtype(x)
-    size = relax.ShapeExpr([x.ty.shape[1]])
-    absent = ((args["weight"], 1), (args["bias"], 0))
-    scale, offset = (
-        emit(relax.op.full(size, relax.const(value, x.ty.dtype), str(x.ty.dtype)))
-        if given is None else given
-        for given, value in absent
-    )  # fmt: skip
+    scale, offset = _by_channel(emit, args)
     return emit(relax.op.nn.group_norm(
         x, scale, offset, num_groups=args["group"], channel_axis=1,
         axes=list(range(2, x.ty.ndim)), epsilon=args["eps"]))  # fmt: skip
+
+
+def _statistics_norm(importer: Any, node: Any) -> Any:
+    """Convert a batch norm by the statistics of its input; only output 0.
+
+    An instance norm is one of a batch of 1 with all instances as channels, whose number may be
+    symbolic.
+    """
+    args = arguments(importer, node)
+    emit, x = importer.block_builder.emit, args["input"]
+    _check_dtype(x)
+    if is_read(node, 1) or is_read(node, 2):
+        raise NotImplementedError("the mean or the deviation of a batch norm is read; return the "
+                                  "normalised tensor only")  # fmt: skip
+    scale, offset = _by_channel(emit, args)
+    axes = [0, *range(2, x.ty.ndim)]
+    out = relax.op.nn.instance_norm(x, scale, offset, channel_axis=1, axes=axes,
+                                    epsilon=args["eps"])  # fmt: skip
+    return [emit(out), None, None]
+
+
+def _by_channel(emit: Any, args: Mapping[str, Any]) -> list[Any]:
+    """Return the scale and the offset of each channel, which may be absent."""
+    x = args["input"]
+    size = relax.ShapeExpr([x.ty.shape[1]])
+    absent = ((args["weight"], 1), (args["bias"], 0))
+    return [
+        emit(relax.op.full(size, relax.const(value, x.ty.dtype), str(x.ty.dtype)))
+        if given is None else given
+        for given, value in absent
+    ]  # fmt: skip
 
 
 def _layer_norm(importer: Any, node: Any) -> Any:
@@ -134,6 +159,7 @@ def _adaptive_max_pool(rank: int) -> Converter:
 CONVERTERS: Mapping[str, Converter] = {
     "native_group_norm.default": _group_norm,
     "native_layer_norm.default": _layer_norm,
+    "_native_batch_norm_legit.no_stats": _statistics_norm,
     **{f"max_pool{rank}d_with_indices.default": _max_pool(rank) for rank in (2, 3)},
     **{f"avg_pool{rank}d.default": _average_pool(rank) for rank in (2, 3)},
     **{f"adaptive_max_pool{rank}d.default": _adaptive_max_pool(rank) for rank in (2, 3)},
