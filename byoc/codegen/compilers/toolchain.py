@@ -91,7 +91,8 @@ def _compile_at_once(jobs: Sequence[tuple[Sequence[str], str]]) -> None:
             threads.shutdown(wait=False, cancel_futures=True)
             for process in live:
                 if process.poll() is None:
-                    os.killpg(process.pid, signal.SIGKILL)
+                    with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
+                        os.killpg(process.pid, signal.SIGKILL)
             raise
 
 

@@ -112,6 +112,27 @@ def test_a_compiler_that_fails_is_one_line(
         compile_module(mod, [TOY])
 
 
+def test_a_compiler_that_ends_while_it_is_stopped_hides_no_error(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One file fails; the process of the other one ends between a look at it and its signal."""
+    compiler = tmp_path / "g++"
+    compiler.write_text('#!/bin/sh\ncase "$*" in *b.cc*) sleep 2;; *) sleep 1; exit 1;; esac\n')
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CXX", str(compiler))
+    signals = []
+
+    def gone(group: int, signal: int) -> None:
+        signals.append(group)
+        raise ProcessLookupError
+
+    monkeypatch.setattr("os.killpg", gone)
+    monkeypatch.setattr("opinfo.byoc.codegen.compilers.toolchain._at_once", lambda: 2)
+    with pytest.raises(CompilerError, match="ended with status 1"):
+        shared(str(tmp_path / "x.so"), [str(tmp_path / f"{n}.cc") for n in "ab"])
+    assert len(signals) == 1
+
+
 def _scaled(init: str) -> Backend:
     """Products with a constant, whose constants are loaded by what is ``init``."""
 
