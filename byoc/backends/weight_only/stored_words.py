@@ -53,7 +53,9 @@ def stored_words(
         along.append("{Kind::kNone, nullptr, 0}")
     bits = int(attrs["bits"])
     per = int("".join(filter(str.isdigit, tensors[0].dtype))) // bits
-    return (f"const Stored<float> w{{{depth}, {columns}, {', '.join(along)}, {per}, "
+    few = axis == -1 and int(attrs["group_size"]) % per == 0
+    kind = f"Stored<float, {tensors[0].dtype}_t, {bits}, {int(len(tensors) > 2)}, {int(few)}>"
+    return (f"const {kind} w{{{depth}, {columns}, {', '.join(along)}, {per}, "
             f"{int(attrs['group_size'])}, {bits}, {float(attrs['offset'])!r}f, "
             f"{int(axis == -1)}}};")  # fmt: skip
 

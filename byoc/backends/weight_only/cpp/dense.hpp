@@ -24,6 +24,7 @@ struct NoFewRows {
 // A matrix of `depth` rows: element (k, j) is data[j / 32][k][j % 32].
 template <typename W>
 struct Dense {
+  using Value = W;
   struct Room {};
   using Few = NoFewRows;
   int64_t depth, columns;
@@ -41,6 +42,7 @@ struct Dense {
 // `transposed`. Parts of its panels are copied to the caches, where all rows of an expert read them.
 template <typename W>
 struct Plain {
+  using Value = W;
   struct Room {
     alignas(64) W values[kPart * kWide];
   };
@@ -117,8 +119,8 @@ Tile<W> tile_of(size_t height, std::index_sequence<rows...>) {
 }
 
 // out = finish(x w) for `count` rows. X and Y are float, or uint16_t for float16.
-template <template <typename> typename Matrix, typename W, typename X, typename Y>
-void product(const Matrix<W>& w, const X* x, Y* out, int64_t count, const Chosen& chosen,
+template <typename Matrix, typename X, typename Y, typename W = typename Matrix::Value>
+void product(const Matrix& w, const X* x, Y* out, int64_t count, const Chosen& chosen,
              const Others& others, Finish* finish) {
   const bool parallel = count * w.depth * w.columns > kSerial;
   // Rows that are a power of two apart would be in the same places of a cache.
@@ -130,11 +132,11 @@ void product(const Matrix<W>& w, const X* x, Y* out, int64_t count, const Chosen
       read_row(x + chosen.from(top + r) * w.depth, w.depth, rows.get() + r * step);
     });
     const int64_t tiles = (some + kHeight - 1) / kHeight, height = (some + tiles - 1) / tiles;
-    const typename Matrix<W>::Few few(w, rows.get(), step, some);
+    const typename Matrix::Few few(w, rows.get(), step, some);
     each_of(w.panels(), parallel, [&](int64_t panel) {
       alignas(64) float sums[kMostRows * kWide];
       std::fill(sums, sums + some * kWide, 0.f);
-      typename Matrix<W>::Room room;
+      typename Matrix::Room room;
       const int64_t depth = few(w, panel, sums) ? 0 : w.depth;
       for (int64_t k = 0; k < depth; k += kPart) {
         const int64_t length = std::min(kPart, w.depth - k);

@@ -23,15 +23,15 @@ Digits lanes(const T* from, int64_t count) {
   return __builtin_convertvector(all, Digits);
 }
 
-template <typename W>
+template <typename Matrix, typename Word, int bits, bool has_zeros>
 struct FewRows {
   static constexpr int64_t kMost = 8;      // rows
   static constexpr int kAtOnce = 4;        // columns
   static constexpr float kLargest = 1e30f; // of a value whose sums with digits do not overflow
 
   // `rows` rows of x are `step` apart.
-  FewRows(const Stored<W>& w, const float* x, int64_t step, int64_t rows) : rows_(rows) {
-    used_ = w.transposed && rows <= kMost && w.group % w.per == 0;
+  FewRows(const Matrix& w, const float* x, int64_t step, int64_t rows) : rows_(rows) {
+    used_ = rows <= kMost;
     for (int64_t r = 0; used_ && r < rows; ++r)
       for (int64_t k = 0; k < w.depth; ++k) used_ &= std::abs(x[r * step + k]) < kLargest;
     if (!used_) return;
@@ -53,19 +53,10 @@ struct FewRows {
   }
 
   // Add the products with a panel to sums, or return false, having changed nothing.
-  bool operator()(const Stored<W>& w, int64_t panel, float* sums) const {
+  bool operator()(const Matrix& w, int64_t panel, float* sums) const {
     if (!used_) return false;
-    if (w.words.kind == Kind::kWord32) return panel_of<uint32_t>(w, panel, sums);
-    if (w.words.kind == Kind::kWord16) return panel_of<uint16_t>(w, panel, sums);
-    return panel_of<uint8_t>(w, panel, sums);
-  }
-
- private:
-  template <typename T>
-  bool panel_of(const Stored<W>& w, int64_t panel, float* sums) const {
     const int64_t from = panel * kWide, columns = std::min<int64_t>(kWide, w.columns - from);
     const int64_t groups = w.scales.rows, room = groups + 2 * kColumns;
-    const bool has_zeros = w.zeros.kind != Kind::kNone;
     std::vector<float> scales(columns * room), zeros((has_zeros ? columns : 1) * room, w.offset);
     Floats finite{};
     for (int64_t c = 0; c < columns; ++c)
@@ -81,45 +72,32 @@ struct FewRows {
     for (int lane = 0; lane < kColumns; ++lane)
       if (finite[lane] != 0) return false;  // infinity and NaN become NaN
     for (int64_t c = 0; c < columns; c += kAtOnce) {
-      const T* words[kAtOnce];
+      const Word* words[kAtOnce];
       const float *scale[kAtOnce], *zero[kAtOnce];
       for (int64_t k = 0; k < kAtOnce; ++k) {
         const int64_t column = std::min(c + k, columns - 1);
-        words[k] = reinterpret_cast<const T*>(w.words.data) + (from + column) * w.words.rows;
+        words[k] = reinterpret_cast<const Word*>(w.words.data) + (from + column) * w.words.rows;
         scale[k] = &scales[column * room], zero[k] = &zeros[has_zeros ? column * room : 0];
       }
       const int n = static_cast<int>(std::min<int64_t>(kAtOnce, columns - c));
       for (int64_t r = 0; r < rows_;) {
         float* to = sums + r * kWide + c;
         const int64_t height = rows_ - r >= 4 ? 4 : rows_ - r >= 2 ? 2 : 1;
-        if (w.bits == 2) tile_of<T, 2>(height, has_zeros)(*this, w, words, scale, zero, r, n, to);
-        else if (w.bits == 3) tile_of<T, 3>(height, has_zeros)(*this, w, words, scale, zero, r, n, to);
-        else if (w.bits == 4) tile_of<T, 4>(height, has_zeros)(*this, w, words, scale, zero, r, n, to);
-        else tile_of<T, 8>(height, has_zeros)(*this, w, words, scale, zero, r, n, to);
+        const auto each = height == 4 ? tile<4> : height == 2 ? tile<2> : tile<1>;
+        each(*this, w, words, scale, zero, r, n, to);
         r += height;
       }
     }
     return true;
   }
 
-  template <typename T>
-  using Tile = void (*)(const FewRows&, const Stored<W>&, const T* const*, const float* const*,
-                        const float* const*, int64_t, int, float*);
-  template <typename T, int bits>
-  static Tile<T> tile_of(int64_t rows, bool zeros) {
-    if (zeros) return rows == 4 ? tile<T, bits, 4, true>
-                    : rows == 2 ? tile<T, bits, 2, true> : tile<T, bits, 1, true>;
-    return rows == 4 ? tile<T, bits, 4, false>
-         : rows == 2 ? tile<T, bits, 2, false> : tile<T, bits, 1, false>;
-  }
-
-  // `zeros`: whether groups have zero points of their own.
-  template <typename T, int bits, int rows, bool zeros>
-  static void tile(const FewRows& of, const Stored<W>& w, const T* const* words,
+ private:
+  template <int rows>
+  static void tile(const FewRows& of, const Matrix& w, const Word* const* words,
                    const float* const* scale, const float* const* zero, int64_t r, int n,
                    float* to) {
     constexpr uint32_t mask = (1u << bits) - 1;
-    constexpr int per = 8 * sizeof(T) / bits;
+    constexpr int per = 8 * sizeof(Word) / bits;
     const int64_t next = of.blocks_ * per * kColumns;  // to the next row of x
     Floats values{};  // of digits
     for (int lane = 0; lane < kColumns; ++lane) values[lane] = lane - w.offset;
@@ -132,7 +110,7 @@ struct FewRows {
 #pragma GCC unroll 4
       for (int c = 0; c < kAtOnce; ++c) {
         digits[c] = lanes(words[c] + b * kColumns, w.words.rows - b * kColumns);
-        minus[c] = zeros ? picked(zero[c] + of.first_[b], group) : all_of(w.offset);
+        minus[c] = has_zeros ? picked(zero[c] + of.first_[b], group) : all_of(w.offset);
       }
 #pragma GCC unroll 16
       for (int t = 0; t < per; ++t, x += kColumns) {
@@ -141,7 +119,7 @@ struct FewRows {
           const Digits digit = digits[c] >> static_cast<uint32_t>(bits * t);
           Floats value;
 #if defined(__AVX512F__)
-          if (bits == 4 && !zeros)  // the digit is the lowest bits
+          if (bits == 4 && !has_zeros)  // the digit is the lowest bits
             value = (Floats)_mm512_permutexvar_ps((__m512i)digit, (__m512)values);
           else
 #endif

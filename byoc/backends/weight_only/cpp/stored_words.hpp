@@ -69,15 +69,17 @@ struct Along {
 
 // A matrix of `depth` rows: element (k, j) is (digit - offset - zero) * scale, where the digit is
 // `bits` of a word that has those of `per` rows, and scales and zero points are of `group` rows.
-template <typename W>
+template <typename Matrix, typename Word, int bits, bool zeros>
 struct FewRows;
 
-template <typename W>
+// `Word`, `width` and `has_zeros` repeat what the fields say. Few rows have a kernel of their own if `few`.
+template <typename W, typename Word, int width, bool has_zeros, bool few>
 struct Stored {
+  using Value = W;
   struct Room {
     alignas(64) W values[kPart * kWide];
   };
-  using Few = FewRows<W>;
+  using Few = std::conditional_t<few, FewRows<Stored, Word, width, has_zeros>, NoFewRows>;
   int64_t depth, columns;
   Along words, scales, zeros;
   int64_t per, group;
