@@ -30,7 +30,7 @@ from opinfo.analysis.answer.analyser import analyser
 from opinfo.analysis.answer.recovered import Recovered
 from opinfo.analysis.chain import Chains
 from opinfo.analysis.proposal.attribute_values import to_prim
-from opinfo.byoc.prepare.raise_ops import call_sizes
+from opinfo.byoc.prepare.raising.raise_ops import call_sizes
 from opinfo.testing.strip import strip
 from tests import models
 from tests.common.compose import NotComposed, _sizes, differs

@@ -25,7 +25,7 @@ from rich.table import Table
 from tvm import relax
 
 from opinfo.analysis.certify.structural_equality import structurally_equal
-from opinfo.byoc.prepare.raise_ops import Raised, raise_ops
+from opinfo.byoc.prepare.raising.raise_ops import Raised, raise_ops
 from opinfo.testing.strip import strip_module
 from tests import models
 from tests.common.run import run

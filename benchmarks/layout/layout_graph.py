@@ -24,7 +24,7 @@ from tvm import relax
 from benchmarks.common import nets
 from benchmarks.common.pages import add_page_option, table
 from opinfo.analysis import OpInfo, op_info
-from opinfo.byoc.prepare.raise_ops import raise_ops
+from opinfo.byoc.prepare.raising.raise_ops import raise_ops
 from opinfo.layout.access.copies import copied_param
 from opinfo.layout.plan import plan_layout
 

@@ -29,7 +29,7 @@ from ...analysis.proposal.call_op import NotBuilt
 from ...analysis.proposal.legalise import is_call_tir
 from ...layout.graph.side_effects import SideEffects
 from ...layout.graph.unused import without_unused
-from ..prepare.raise_ops import same_type
+from ..prepare.raising.raise_ops import same_type
 from .fused_group import FusedGroup, fused, operator_call
 
 ATTENTION = ("relax.nn.attention", GROUPED)

@@ -26,7 +26,7 @@ from ...analysis.lifting.tir.node import NodeDict
 from ...analysis.proposal.legalise import is_call_tir
 from ...analysis.support.tvm_compat import GenericConst, array_of
 from ...layout.graph.unused import without_unused
-from ..prepare.raise_ops import STRENGTH
+from ..prepare.raising.raise_ops import STRENGTH
 
 MATMUL = "relax.matmul"
 #: Dtypes that numpy concatenates.

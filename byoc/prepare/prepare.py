@@ -49,9 +49,9 @@ from .qdq import (
     runtimes,
     taking,
 )
-from .raise_groups import raise_groups
-from .raise_ops import raise_ops
-from .raise_products import dequantizes, may_dequantize, raise_products
+from .raising.raise_groups import raise_groups
+from .raising.raise_ops import raise_ops
+from .raising.raise_products import dequantizes, may_dequantize, raise_products
 from .sink_reshapes import sink_reshapes
 from .split_slices import own_moves, split_slices
 from .unguarded_softmax import drop_softmax_guards

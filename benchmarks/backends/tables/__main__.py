@@ -24,7 +24,7 @@ from tvm import relax
 from benchmarks.common import nets
 from benchmarks.common.pages import add_page_option, write_below
 from opinfo.byoc.dispatching.choice.objective import keeping_chains
-from opinfo.byoc.prepare.raise_ops import raise_ops
+from opinfo.byoc.prepare.raising.raise_ops import raise_ops
 from opinfo.layout.plan import plan_layout
 from opinfo.testing.strip import strip_module
 from tests import models

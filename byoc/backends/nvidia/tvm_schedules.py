@@ -27,7 +27,7 @@ from ...codegen.loading.cuda_device import cuda_device
 from ...codegen.memory_plan import UPPER, planning, unbounded
 from ...codegen.partition import attached
 from ...matching.named_sizes import with_named_sizes
-from ...prepare.raise_ops import raise_ops
+from ...prepare.raising.raise_ops import raise_ops
 from .experts.expert_kernel import expert_scheduled
 from .experts.fuse_experts import fuse_experts
 from .graphs.graph_code import graph_code

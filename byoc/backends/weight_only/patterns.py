@@ -66,7 +66,7 @@ def weights(node: Node) -> str | Unmet | None:
 
 
 def storage(node: Node) -> str | Unmet | None:
-    """A dequantisation of some bits to a matrix, of constants or as it is stored."""
+    """A dequantisation of some bits to a matrix, of constants or of parameters."""
     attrs, data = node.info.attrs, node.operand(0)
     values = node.operands
     if data is None or len(values) < len(node.info.operands):

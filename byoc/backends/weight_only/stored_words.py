@@ -19,7 +19,7 @@ SIZES = {"float32": 32, "float16": 16, "int32": -32, "int64": -64, "uint8": -264
 
 
 def unreadable(dtypes: Sequence[str], attrs: Mapping[str, Any]) -> str:
-    """Why the kernels cannot read a matrix as it is stored; empty if they can.
+    """Why the kernels cannot read a stored matrix; empty if they can.
 
     Args:
         dtypes: Those of the words, the scales, and the zero points if there are any.

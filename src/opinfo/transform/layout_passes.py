@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import tvm
 
-from ..byoc.prepare.raise_ops import raise_ops
+from ..byoc.prepare.raising.raise_ops import raise_ops
 from .module_pass import module_pass
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from ..analysis.annotate import annotate
-from ..byoc.prepare.raise_ops import check_requirements, raise_ops
+from ..byoc.prepare.raising.raise_ops import check_requirements, raise_ops
 from .module_pass import module_pass
 
 

@@ -12,7 +12,7 @@ from tvm.script import relax as R
 from tvm.script import tirx as T
 
 from opinfo.analysis import OpInfo, Refusal, op_info
-from opinfo.byoc.prepare.raise_ops import raise_ops
+from opinfo.byoc.prepare.raising.raise_ops import raise_ops
 
 from ...common.interpret import interpret
 from ...common.mutation import answer, same

@@ -15,7 +15,7 @@ from opinfo.analysis.lifting.lift import lift
 from opinfo.analysis.lifting.tir.unliftable import Unliftable
 from opinfo.analysis.proposal.legalise import legalise_module
 from opinfo.analysis.recognise import Matches
-from opinfo.byoc.prepare.raise_ops import raise_ops
+from opinfo.byoc.prepare.raising.raise_ops import raise_ops
 from opinfo.testing.calls import lower
 from opinfo.testing.strip import strip
 from opinfo.testing.unoptimised import unoptimised

@@ -23,7 +23,7 @@ from opinfo.analysis import (
 from opinfo.analysis.annotate import annotate
 from opinfo.analysis.support.deep_copy import copied
 from opinfo.analysis.support.tvm_compat import StmtSimplify
-from opinfo.byoc.prepare.raise_ops import raise_ops
+from opinfo.byoc.prepare.raising.raise_ops import raise_ops
 from opinfo.front.inspection import inspect
 
 from ...byoc.raising.test_raise_relaid import calling

@@ -18,7 +18,7 @@ from opinfo.byoc.backends.onnx_models.model import model
 from opinfo.byoc.compile import compile_module
 from opinfo.byoc.dispatching.dispatch import dispatch
 from opinfo.byoc.prepare.prepare import Preparer, prepare
-from opinfo.byoc.prepare.raise_products import may_dequantize
+from opinfo.byoc.prepare.raising.raise_products import may_dequantize
 from opinfo.frontend.formats.from_onnx import from_model
 
 from ...layout import nets

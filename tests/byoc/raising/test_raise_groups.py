@@ -13,7 +13,7 @@ from tvm import relax
 import opinfo
 from opinfo.analysis.results.op_info import Refusal
 from opinfo.byoc.prepare.prepare import prepare
-from opinfo.byoc.prepare.raise_groups import grouped_product, raise_groups
+from opinfo.byoc.prepare.raising.raise_groups import grouped_product, raise_groups
 from opinfo.testing.strip import strip
 
 GROUPS, DEPTH, COLUMNS = 3, 64, 64

@@ -12,7 +12,7 @@ from tvm import relax, tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from opinfo.analysis.support.deep_copy import copied
-from opinfo.byoc.prepare.raise_ops import raise_ops
+from opinfo.byoc.prepare.raising.raise_ops import raise_ops
 
 from ...common.prim_funcs import lowered
 from ...common.run import run

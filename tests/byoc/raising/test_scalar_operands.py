@@ -12,7 +12,7 @@ from tvm.script import tirx as T
 
 import opinfo
 from opinfo.byoc.matching.lowered import read
-from opinfo.byoc.prepare.raise_ops import raise_ops
+from opinfo.byoc.prepare.raising.raise_ops import raise_ops
 from opinfo.layout.plan import plan_layout
 
 from ...common.run import run

@@ -14,7 +14,7 @@ from tvm.relax.backend.pattern_registry import get_patterns_with_prefix
 from benchmarks.backends.tables.partitions import TABLES, WANTS, composites
 from benchmarks.backends.tables.zoo import ZOO, module
 from opinfo.byoc import keeping_chains
-from opinfo.byoc.prepare.raise_ops import raise_ops
+from opinfo.byoc.prepare.raising.raise_ops import raise_ops
 from opinfo.layout.graph.read_graph import graph
 from opinfo.layout.graph.relax_graph import Value
 from opinfo.layout.model.layout import Layout

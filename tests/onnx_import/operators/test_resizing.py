@@ -191,7 +191,7 @@ def test_scales_that_are_ratios_of_one_size(factor: float) -> None:
 
 
 def test_scales_that_differ_by_size_are_refused_with_a_mend() -> None:
-    """float32(64 / 49) * 49 is less than 64, so the result's size is no function of integers."""
+    """float32(64 / 49) * 49 is less than 64, so the result's size does not follow from integers."""
     node = helper.make_node
     proto = _from_sizes([node("Div", ["size", "f"], ["r"])], {}, size=[64, 64])
     with pytest.raises(FrontendError, match=r"'up' .* depends on symbolic .* --shape x:1,2,64,64$"):

@@ -21,7 +21,7 @@ from .....analysis.composites.grouped import DEQUANTIZE
 from .....analysis.composites.products import TRANSPOSED_MATMUL
 from .....analysis.lifting.tir.node import items
 from .....analysis.results.op_info import OpInfo
-from ....prepare.raise_ops import STRENGTH
+from ....prepare.raising.raise_ops import STRENGTH
 from ..schedules.program.gpu_program import GpuProgram, NoGpuSchedule, product, read_program
 from .storage import HALF_LANES, HALVES, PLAIN_ROWS, WORDS, axes_of, refused
 

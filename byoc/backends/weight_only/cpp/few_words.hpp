@@ -1,4 +1,4 @@
-// Few rows times a matrix of few bits as it is stored, if the words of a column follow each other: 16
+// Few rows times a stored matrix of few bits, if the words of a column follow each other: 16
 // words of a column are multiplied at once, and nothing is copied. It follows stored_words.hpp.
 namespace opinfo_weight_only {
 namespace {

@@ -17,8 +17,8 @@ from ...analysis.support.protobuf import header
 from ..checks.error import FrontendError, shortened
 from ..onnx_checks.onnx_schema import STANDARD
 from ..onnx_graph import functions
-from ..onnx_graph.converter_table import MICROSOFT
-from ..onnx_graph.tvm_converters import CONTRIBUTED
+from ..onnx_graph.conversion.converter_table import MICROSOFT
+from ..onnx_graph.conversion.tvm_converters import CONTRIBUTED
 from ..onnx_operators import CONVERTERS
 from .onnx_proto import LARGEST, all_tensors, inner_graphs, read_proto
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..onnx_graph.control_flow import control, optionals, scans, sequences
-from ..onnx_graph.converter_table import CONVERTERS
+from ..onnx_graph.conversion.converter_table import CONVERTERS
 from ..tabular import feature_rows, ngram_counts, trees
 from . import (
     activations,

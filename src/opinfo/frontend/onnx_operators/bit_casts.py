@@ -8,7 +8,7 @@ import numpy as np
 from tvm import relax, te, tirx
 
 from ..onnx_graph.attributes import dtype_name
-from ..onnx_graph.converter_table import converts
+from ..onnx_graph.conversion.converter_table import converts
 from ..onnx_graph.onnx_node import OnnxNode
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from tvm import relax
 
 from ..onnx_graph.contributed_attributes import check_attributes
-from ..onnx_graph.converter_table import MICROSOFT, converts
+from ..onnx_graph.conversion.converter_table import MICROSOFT, converts
 from ..onnx_graph.onnx_node import OnnxNode
 from ..onnx_graph.values import of_expr
 from .contributed import fused_conv

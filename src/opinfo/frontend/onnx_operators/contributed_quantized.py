@@ -10,7 +10,7 @@ import numpy as np
 from tvm import relax
 
 from ..onnx_graph.contributed_attributes import check_absent, check_attributes
-from ..onnx_graph.converter_table import MICROSOFT, converts
+from ..onnx_graph.conversion.converter_table import MICROSOFT, converts
 from ..onnx_graph.onnx_node import OnnxNode, dims_of
 from ..onnx_graph.values import TensorValue, of_expr
 from .attention.multi_head import MaskInputs, of_projections

@@ -8,8 +8,8 @@ from typing import Any
 
 from tvm import relax
 
-from ..onnx_graph.converter_table import converts
-from ..onnx_graph.half_types import accumulated
+from ..onnx_graph.conversion.converter_table import converts
+from ..onnx_graph.conversion.half_types import accumulated
 from ..onnx_graph.onnx_node import OnnxNode
 from ..onnx_graph.scalars import is_expr
 from ..onnx_graph.values import Dim

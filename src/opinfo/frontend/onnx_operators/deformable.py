@@ -7,7 +7,7 @@ from typing import Any
 from tvm import relax
 
 from ..formulas.deformed_windows import DeformedWindows
-from ..onnx_graph.converter_table import converts
+from ..onnx_graph.conversion.converter_table import converts
 from ..onnx_graph.onnx_node import OnnxNode, dims_of
 from ..onnx_graph.scalars import is_expr
 from .convolution import Window, biased, check_kernel, window

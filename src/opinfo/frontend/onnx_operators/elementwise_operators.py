@@ -11,10 +11,10 @@ from tvm import relax
 
 from ...analysis.support.tvm_compat import GenericConst
 from ..onnx_graph.attributes import dtype_name
-from ..onnx_graph.converter_table import converts
+from ..onnx_graph.conversion.converter_table import converts
+from ..onnx_graph.conversion.tvm_converters import broadcast, convert
 from ..onnx_graph.narrow_types import as_bytes, check_result
 from ..onnx_graph.onnx_node import OnnxNode, dims_of
-from ..onnx_graph.tvm_converters import broadcast, convert
 from ..onnx_graph.values import TensorValue
 
 

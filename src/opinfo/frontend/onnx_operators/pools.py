@@ -9,7 +9,7 @@ import numpy as np
 from tvm import relax, tirx
 
 from ..formulas.largest_of_windows import largest_of_windows
-from ..onnx_graph.converter_table import converts
+from ..onnx_graph.conversion.converter_table import converts
 from ..onnx_graph.onnx_node import OnnxNode, dims_of
 from ..onnx_graph.values import Dim
 from .convolution import LAYOUTS, Window, prepadded, require_reach, window

@@ -6,8 +6,8 @@ from typing import Any
 
 from tvm import relax
 
-from ..onnx_graph.converter_table import MICROSOFT, converts
-from ..onnx_graph.half_types import accumulated
+from ..onnx_graph.conversion.converter_table import MICROSOFT, converts
+from ..onnx_graph.conversion.half_types import accumulated
 from ..onnx_graph.onnx_node import OnnxNode, dims_of
 
 

@@ -9,10 +9,10 @@ import numpy as np
 from tvm import relax
 
 from ..onnx_graph.attributes import dtype_name
-from ..onnx_graph.converter_table import converts
+from ..onnx_graph.conversion.converter_table import converts
+from ..onnx_graph.conversion.tvm_converters import convert
 from ..onnx_graph.narrow_types import as_bytes, check_result
 from ..onnx_graph.onnx_node import OnnxNode
-from ..onnx_graph.tvm_converters import convert
 from ..onnx_graph.values import TensorValue, constant, of_expr
 from .quantized import codes_of
 

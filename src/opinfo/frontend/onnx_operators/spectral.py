@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from ..onnx_graph.converter_table import converts
+from ..onnx_graph.conversion.converter_table import converts
 from ..onnx_graph.onnx_node import OnnxNode
 from ..onnx_graph.scalars import is_expr
 from .shaping.slices_and_pads import padded

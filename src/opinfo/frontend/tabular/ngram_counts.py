@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from tvm import relax, te, tirx
 
-from ..onnx_graph.converter_table import converts
+from ..onnx_graph.conversion.converter_table import converts
 from ..onnx_graph.onnx_node import OnnxNode
 
 Grams = list[tuple[int, ...]]

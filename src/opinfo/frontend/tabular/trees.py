@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from ..onnx_graph.converter_table import ML, converts
+from ..onnx_graph.conversion.converter_table import ML, converts
 from ..onnx_graph.onnx_node import OnnxNode
 from .feature_rows import class_labels, features, labelled, transformed, wide
 from .forest import Forest, classic_forest, forest_of_roots

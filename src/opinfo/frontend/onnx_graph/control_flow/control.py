@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from tvm import relax, tirx
 
-from ..converter_table import converts
+from ..conversion.converter_table import converts
 from ..onnx_node import OnnxNode, dims_of
 from ..scalars import is_expr, size
 from ..values import ListValue, NotConvertible, TensorValue, constant

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..converter_table import converts
+from ..conversion.converter_table import converts
 from ..onnx_node import OnnxNode
 from ..values import AbsentValue, TensorValue, constant
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from ..converter_table import converts
+from ..conversion.converter_table import converts
 from ..onnx_node import OnnxNode
 from ..values import TensorValue, constant, elements_value
 from . import captured

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from ..converter_table import converts
+from ..conversion.converter_table import converts
 from ..onnx_node import OnnxNode
 from ..scalars import is_expr
 from ..values import ListValue, TensorValue, constant

@@ -13,9 +13,9 @@ import numpy as np
 from tvm import relax
 
 from ...formulas.float_extrema import extremum_of_floats
-from ...onnx_graph.converter_table import converts
+from ...onnx_graph.conversion.converter_table import converts
+from ...onnx_graph.conversion.tvm_converters import convert
 from ...onnx_graph.onnx_node import OnnxNode
-from ...onnx_graph.tvm_converters import convert
 from ...onnx_graph.values import of_expr
 
 #: Axes are an input of reductions from this operator set on; of sums, from an earlier one.

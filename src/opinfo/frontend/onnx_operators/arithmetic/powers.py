@@ -7,9 +7,9 @@ from typing import Any
 from tvm import relax
 
 from ...formulas.integer_powers import integer_powers
-from ...onnx_graph.converter_table import converts
+from ...onnx_graph.conversion.converter_table import converts
+from ...onnx_graph.conversion.tvm_converters import broadcast
 from ...onnx_graph.onnx_node import OnnxNode, dims_of
-from ...onnx_graph.tvm_converters import broadcast
 
 
 @converts("Pow")

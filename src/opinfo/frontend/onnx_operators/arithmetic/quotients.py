@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from ...onnx_graph.converter_table import converts
+from ...onnx_graph.conversion.converter_table import converts
+from ...onnx_graph.conversion.tvm_converters import broadcast, convert
 from ...onnx_graph.onnx_node import OnnxNode
-from ...onnx_graph.tvm_converters import broadcast, convert
 
 
 @converts("Div")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from ...onnx_graph.converter_table import converts
+from ...onnx_graph.conversion.converter_table import converts
 from ...onnx_graph.onnx_node import OnnxNode
 from .extrema import has_none, largest_of_floats, of_nothing, reduced_axes
 

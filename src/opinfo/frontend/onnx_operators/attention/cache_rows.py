@@ -6,7 +6,7 @@ from typing import Any
 
 from tvm import te, tirx
 
-from ...onnx_graph.converter_table import converts
+from ...onnx_graph.conversion.converter_table import converts
 from ...onnx_graph.onnx_node import OnnxNode, dims_of
 from ...onnx_graph.values import Dim
 

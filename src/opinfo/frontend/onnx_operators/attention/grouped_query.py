@@ -9,7 +9,7 @@ import numpy as np
 from tvm import relax, te, tirx
 
 from ...onnx_graph.contributed_attributes import check_absent, check_attributes, count_of_heads
-from ...onnx_graph.converter_table import MICROSOFT, converts
+from ...onnx_graph.conversion.converter_table import MICROSOFT, converts
 from ...onnx_graph.onnx_node import OnnxNode, dims_of
 from ...onnx_graph.scalars import is_expr
 from ...onnx_graph.values import Dim

@@ -12,7 +12,7 @@ from typing import Any
 
 from tvm import relax
 
-from ...onnx_graph.half_types import accumulated
+from ...onnx_graph.conversion.half_types import accumulated
 from ...onnx_graph.onnx_node import OnnxNode, dims_of
 from ...onnx_graph.values import Dim
 

@@ -8,8 +8,8 @@ from typing import Any
 from tvm import relax
 
 from ...onnx_graph.contributed_attributes import check_absent, check_attributes, count_of_heads
-from ...onnx_graph.converter_table import MICROSOFT, converts
-from ...onnx_graph.half_types import accumulated
+from ...onnx_graph.conversion.converter_table import MICROSOFT, converts
+from ...onnx_graph.conversion.half_types import accumulated
 from ...onnx_graph.onnx_node import OnnxNode, dims_of
 from .heads import Scores, appended, attended, hidden_size, split, total
 from .score_masks import ScoreExtents, bias, causal, padding, summed

@@ -7,7 +7,7 @@ from typing import Any
 from tvm import relax
 
 from ...formulas.roi_samples import LargestCorners
-from ...onnx_graph.converter_table import converts
+from ...onnx_graph.conversion.converter_table import converts
 from ...onnx_graph.onnx_node import OnnxNode
 
 #: From this operator set on, the default is that places are those of half pixels.

@@ -12,7 +12,7 @@ from tvm import relax, te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from ...onnx_graph.converter_table import converts
+from ...onnx_graph.conversion.converter_table import converts
 from ...onnx_graph.onnx_node import OnnxNode
 
 #: No score is below it.

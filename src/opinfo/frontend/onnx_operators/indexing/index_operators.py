@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm import relax
 
-from ...onnx_graph.converter_table import converts
+from ...onnx_graph.conversion.converter_table import converts
 from ...onnx_graph.onnx_node import OnnxNode
 from ...onnx_graph.scalars import same
 from .indices_from_start import check_constant, positive, positive_points

@@ -8,10 +8,10 @@ from typing import Any
 
 from tvm import relax
 
-from ...onnx_graph.converter_table import converts
+from ...onnx_graph.conversion.converter_table import converts
+from ...onnx_graph.conversion.tvm_converters import convert
 from ...onnx_graph.onnx_node import OnnxNode, dims_of
 from ...onnx_graph.scalars import is_expr
-from ...onnx_graph.tvm_converters import convert
 from ...onnx_graph.values import Dim, of_expr
 from .normalization import variance_of
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from tvm import relax
 
-from ...onnx_graph.converter_table import converts
+from ...onnx_graph.conversion.converter_table import converts
+from ...onnx_graph.conversion.tvm_converters import convert
 from ...onnx_graph.onnx_node import OnnxNode
-from ...onnx_graph.tvm_converters import convert
 
 #: Normalisation by statistics of the batch has an attribute from this operator set on.
 TRAINING_MODE = 14

@@ -13,8 +13,8 @@ from tvm import relax
 
 from ....analysis.composites.grouped import group_dequantize
 from ...onnx_graph.contributed_attributes import check_absent, check_attributes
-from ...onnx_graph.converter_table import MICROSOFT, converts
-from ...onnx_graph.half_types import accumulated
+from ...onnx_graph.conversion.converter_table import MICROSOFT, converts
+from ...onnx_graph.conversion.half_types import accumulated
 from ...onnx_graph.narrow_types import NARROW, as_bytes
 from ...onnx_graph.onnx_node import OnnxNode
 from ..indexing.indices_from_start import positive

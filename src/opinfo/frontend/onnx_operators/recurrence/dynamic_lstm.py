@@ -8,7 +8,7 @@ import numpy as np
 from tvm import relax
 
 from ....analysis.recurrent.quantized_lstm import QuantizedLstm
-from ...onnx_graph.converter_table import MICROSOFT, converts
+from ...onnx_graph.conversion.converter_table import MICROSOFT, converts
 from ...onnx_graph.onnx_node import OnnxNode
 from .recurrent import DirectionOperands, sequence
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...onnx_graph.converter_table import converts
+from ...onnx_graph.conversion.converter_table import converts
+from ...onnx_graph.conversion.tvm_converters import convert
 from ...onnx_graph.onnx_node import OnnxNode
-from ...onnx_graph.tvm_converters import convert
 
 
 @converts("AffineGrid")

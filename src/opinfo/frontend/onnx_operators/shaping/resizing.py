@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from tvm import relax, topi
 
-from ...onnx_graph.converter_table import converts
+from ...onnx_graph.conversion.converter_table import converts
 from ...onnx_graph.onnx_node import OnnxNode
 from ...onnx_graph.scalars import is_expr
 from ...onnx_graph.values import Dim

@@ -9,10 +9,10 @@ import numpy as np
 from tvm import relax, tirx
 
 from ...onnx_graph.attributes import array, dtype_name
-from ...onnx_graph.converter_table import converts
+from ...onnx_graph.conversion.converter_table import converts
+from ...onnx_graph.conversion.tvm_converters import convert
 from ...onnx_graph.onnx_node import OnnxNode
 from ...onnx_graph.scalars import SizeArithmetic, is_expr
-from ...onnx_graph.tvm_converters import convert
 from ...onnx_graph.values import Dim, TensorValue, constant, elements_value
 
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from .onnx_node import OnnxNode
-from .values import ListValue, TensorValue, constant, of_expr
+from ..onnx_node import OnnxNode
+from ..values import ListValue, TensorValue, constant, of_expr
 
 HALF = frozenset({"float16", "bfloat16"})
 #: Operators that move elements or select them, and those of graphs and sequences.

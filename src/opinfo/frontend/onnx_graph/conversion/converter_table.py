@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from .onnx_node import OnnxNode
+from ..onnx_node import OnnxNode
 
 Converter = Callable[[OnnxNode], Any]
 Kind = TypeVar("Kind", bound=Converter)

@@ -17,20 +17,20 @@ from typing import Any
 import tvm_ffi
 from tvm import relax, tirx
 
-from ...analysis.chain import Chains
-from ...analysis.chain.chain_result import Chain, Step, StepResult
-from ...analysis.composites.grouped import DEQUANTIZE
-from ...analysis.composites.products import TRANSPOSED_MATMUL
-from ...analysis.lifting.tir.node import NodeDict, items
-from ...analysis.proposal.attribute_values import to_prim
-from ...analysis.proposal.call_op import NotBuilt, call_op
-from ...analysis.proposal.legalise import is_call_tir
-from ...analysis.proposal.proposal import Constant
-from ...analysis.results.buffer_layout import BufferLayout
-from ...analysis.results.op_info import LayoutNormalised, OpInfo, Refusal
-from ...analysis.support.rewrite_functions import rewrite_functions
-from ...layout.graph.unused import without_unused
-from .mutation.mutate import named
+from ....analysis.chain import Chains
+from ....analysis.chain.chain_result import Chain, Step, StepResult
+from ....analysis.composites.grouped import DEQUANTIZE
+from ....analysis.composites.products import TRANSPOSED_MATMUL
+from ....analysis.lifting.tir.node import NodeDict, items
+from ....analysis.proposal.attribute_values import to_prim
+from ....analysis.proposal.call_op import NotBuilt, call_op
+from ....analysis.proposal.legalise import is_call_tir
+from ....analysis.proposal.proposal import Constant
+from ....analysis.results.buffer_layout import BufferLayout
+from ....analysis.results.op_info import LayoutNormalised, OpInfo, Refusal
+from ....analysis.support.rewrite_functions import rewrite_functions
+from ....layout.graph.unused import without_unused
+from ..mutation.mutate import named
 from .raise_ops import STRENGTH, call_sizes, same_type
 
 #: Dtypes of words.

@@ -17,18 +17,18 @@ from typing import Any
 import tvm_ffi
 from tvm import relax, tirx
 
-from ...analysis.chain import Chains
-from ...analysis.chain.chain_result import Chain, Step, StepResult
-from ...analysis.composites.grouped import DEQUANTIZE
-from ...analysis.composites.products import TRANSPOSED_MATMUL
-from ...analysis.groups.tile_walk import Groups, groups_of
-from ...analysis.lifting.tir.node import NodeDict, items
-from ...analysis.proposal.attribute_values import to_prim
-from ...analysis.proposal.call_op import call_op
-from ...analysis.proposal.legalise import is_call_tir
-from ...analysis.proposal.proposal import Constant
-from ...analysis.results.op_info import OpInfo, Refusal
-from ...layout.graph.unused import without_unused
+from ....analysis.chain import Chains
+from ....analysis.chain.chain_result import Chain, Step, StepResult
+from ....analysis.composites.grouped import DEQUANTIZE
+from ....analysis.composites.products import TRANSPOSED_MATMUL
+from ....analysis.groups.tile_walk import Groups, groups_of
+from ....analysis.lifting.tir.node import NodeDict, items
+from ....analysis.proposal.attribute_values import to_prim
+from ....analysis.proposal.call_op import call_op
+from ....analysis.proposal.legalise import is_call_tir
+from ....analysis.proposal.proposal import Constant
+from ....analysis.results.op_info import OpInfo, Refusal
+from ....layout.graph.unused import without_unused
 from .raise_ops import STRENGTH, same_type
 
 #: The axes of a matrix, which are one further in a batch of matrices.

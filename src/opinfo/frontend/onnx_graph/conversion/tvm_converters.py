@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..onnx_node import OnnxNode, dims_of
+from ..values import ListValue, NotConvertible
 from .converter_table import MICROSOFT
-from .onnx_node import OnnxNode, dims_of
-from .values import ListValue, NotConvertible
 
 #: Operators of ONNX Runtime that TVM converts; in ONNX's domain it has others of these names.
 CONTRIBUTED = {"FastGelu", "BiasGelu", "Gelu", "EmbedLayerNormalization"}

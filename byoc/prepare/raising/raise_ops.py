@@ -17,16 +17,16 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from ...analysis import Constant, OpInfo
-from ...analysis.answer.analyser import analyser
-from ...analysis.answer.recovered import Recovered
-from ...analysis.proposal.attribute_values import to_prim
-from ...analysis.proposal.call_op import NotBuilt, call_op
-from ...analysis.results.op_info import ASSUMED, LayoutNormalised
-from ...analysis.support.tvm_compat import sym
-from ...analysis.terms.term import TensorVar, Var
-from ...layout.graph.unused import without_unused
-from ...layout.search.constraints import full
+from ....analysis import Constant, OpInfo
+from ....analysis.answer.analyser import analyser
+from ....analysis.answer.recovered import Recovered
+from ....analysis.proposal.attribute_values import to_prim
+from ....analysis.proposal.call_op import NotBuilt, call_op
+from ....analysis.results.op_info import ASSUMED, LayoutNormalised
+from ....analysis.support.tvm_compat import sym
+from ....analysis.terms.term import TensorVar, Var
+from ....layout.graph.unused import without_unused
+from ....layout.search.constraints import full
 
 STRENGTH = {"tested": 0, "real": 1, "kernel": 2, "extern": 3, "proved": 4, "rebuilt": 5}
 

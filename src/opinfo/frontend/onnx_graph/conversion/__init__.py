@@ -1,0 +1,1 @@
+"""How a node is converted: the converters by operator, those of TVM, and in half types."""
