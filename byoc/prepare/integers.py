@@ -33,8 +33,14 @@ Scales = tuple[Any, ...]
 class Integers(relax.PyExprMutator):  # type: ignore[misc]
     """Moves operators before dequantize, and collects the scales that become parameters."""
 
-    def function(self, func: Any) -> tuple[Any, Scales]:
-        """The function with scales as additional parameters, and their values."""
+    def function(self, func: Any, writes: bool) -> tuple[Any, Scales]:
+        """The function with scales as additional parameters, and their values.
+
+        Args:
+            func: The function.
+            writes: Whether it may write into tensors: what is not constant is then not read later.
+        """
+        self.writes = writes
         self.parameters: list[Any] = []
         self.scales: list[Any] = []
         out = self.visit_expr(func)
@@ -92,7 +98,9 @@ class Integers(relax.PyExprMutator):  # type: ignore[misc]
     def dequantize(self, expr: Any, *names: str) -> Any:
         """The dequantize that produces a value; None if another operator does."""
         call = self.lookup_binding(expr) if isinstance(expr, relax.Var) else None
-        return call if any(named(call, n) for n in names or (DEQUANTIZE,)) else None
+        if not any(named(call, n) for n in names or (DEQUANTIZE,)):
+            return None
+        return None if self.writes and not all(map(self.is_constant, call.args)) else call
 
     def moved(self, call: Any) -> Any:
         """The dequantize after a layout-only or selecting operator, or None for other operators."""

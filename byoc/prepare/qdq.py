@@ -26,6 +26,7 @@ from ...analysis.lifting.tir.node import NodeDict
 from ...analysis.support.rewrite_functions import with_attrs
 from ...analysis.support.warn import warn
 from ...layout.graph.relax_graph import Op
+from ...layout.graph.side_effects import Effect, SideEffects
 from ..backend.backend import Backend
 from ..backend.catalog import unusable
 from ..matching.lowered import Lowered, read
@@ -105,13 +106,14 @@ def quantized(mod: Any) -> bool:
 def parametrise_scales(mod: Any) -> ParametrisedScales:
     """The module with propagated QDQ, and its scales as parameters; ``mod`` is not changed."""
     writer, scales = Integers(mod), {}
-    called = NodeDict[bool]()
+    called, effects = NodeDict[bool](), SideEffects(mod)
     for call in _calls(mod):
         if isinstance(call.op, tvm.ir.GlobalVar):  # its parameters cannot change
             called[call.op] = True
     for gvar, func in mod.functions_items():
         if isinstance(func, relax.Function) and gvar not in called:
-            new, scales[str(gvar.name_hint)] = writer.function(func)
+            new, scales[str(gvar.name_hint)] = writer.function(
+                func, effects.of_function(func) > Effect.NONE)  # fmt: skip
             writer.builder_.update_func(gvar, new)
     out = with_attrs(writer.builder_.get(), mod)
     return ParametrisedScales(relax.transform.DeadCodeElimination()(out), scales)

@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
+from tvm import relax
+from tvm.script import tirx as T
 
+from opinfo.analysis.composites.grouped import group_dequantize
 from opinfo.byoc.codegen.host_target import VARIABLE, native_target
 from opinfo.byoc.compile import compile_module
 from opinfo.byoc.dispatching.dispatch import dispatch
 from opinfo.byoc.prepare.prepare import prepare
 
-from .weight_only_cases import BACKENDS, PRODUCTS, module
+from .weight_only_cases import BACKENDS, PRODUCTS, Quantized, module
 
 REFUSED = {
     "int8 words": "the words are int8",
@@ -89,3 +92,33 @@ def test_numbers_that_are_not_finite_or_very_large(where: str) -> None:
         expected = np.array([[(row * column).sum() for column in matrix] for row in x])
     actual = function(*map(tvm.runtime.tensor, (x, x[:, : product.columns].copy(), words, scales)))
     np.testing.assert_allclose(actual.numpy(), expected, rtol=1e-4, atol=1e-4)
+
+
+@T.prim_func(private=True, s_tir=True)
+def _inverted(words: T.Buffer((T.int64(20), T.int64(12)), "uint32")) -> None:
+    for i, j in T.grid(T.int64(20), T.int64(12)):
+        with T.sblock("words"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            words[vi, vj] = T.bitwise_not(words[vi, vj])
+
+
+def test_words_that_are_updated_after_their_dequantisation_are_not_read_later() -> None:
+    q = Quantized((20, 96), scales="float32")
+    types = [relax.TensorType((3, 96), "float32"),
+             *(relax.TensorType(a.shape, str(a.dtype)) for a in q.arrays())]  # fmt: skip
+    builder = relax.BlockBuilder()
+    x, words, scales = (relax.Var(f"p{k}", t) for k, t in enumerate(types))
+    gvar = builder.add_func(_inverted, "inverted")
+    with builder.function("main", [x, words, scales]):
+        with builder.dataflow():
+            matrix = builder.emit(group_dequantize(words, scales, **q.attrs()))
+            new = builder.emit_output(relax.op.call_tir_inplace(gvar, [words], [0], words.ty))
+            moved = builder.emit(relax.op.permute_dims(matrix))
+            out = builder.emit_output(relax.op.matmul(x, moved))
+        builder.emit_func_output(relax.Tuple([out, new]))
+    rows = np.random.default_rng(0).standard_normal((3, 96)).astype("float32")
+    before = str(prepare(builder.get(), BACKENDS)["main"])
+    assert before.index("group_dequantize") < before.index("call_tir_inplace")
+    machine = compile_module(builder.get(), BACKENDS, plan=False).machine()
+    got = machine["main"](*map(tvm.runtime.tensor, (rows, *q.arrays())))[0].numpy()
+    np.testing.assert_allclose(got, rows @ q.values().T, rtol=1e-4, atol=1e-4)
