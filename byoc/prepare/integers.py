@@ -98,7 +98,7 @@ class Integers(relax.PyExprMutator):  # type: ignore[misc]
     def dequantize(self, expr: Any, *names: str) -> Any:
         """The dequantize that produces a value; None if another operator does."""
         call = self.lookup_binding(expr) if isinstance(expr, relax.Var) else None
-        if not any(named(call, n) for n in names or (DEQUANTIZE,)):
+        if call is None or not any(named(call, n) for n in names or (DEQUANTIZE,)):
             return None
         return None if self.writes and not all(map(self.is_constant, call.args)) else call
 
