@@ -16,7 +16,7 @@ from ..terms.term.work_budget import spend
 from ..terms.traversal import free
 from .exhaustive import is_counterexample
 from .verdict import Verdict
-from .z3_terms import Encoder, context
+from .z3_terms import Encoder
 
 #: The cost of a query in the budget, and of each millisecond of one that reaches its limit.
 _QUERY, _SEARCH = 300, 100
@@ -41,7 +41,7 @@ def prove_int(goal: Term, premise: Term, timeout_ms: int) -> Verdict:
     import z3
 
     model = Formulas()
-    solver = z3.Solver(ctx=context())
+    solver = z3.Solver(ctx=model.ctx)
     limit(solver, timeout_ms)
     try:
         claim, assumption = model(goal), model(premise)

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from typing import Any
 
 from ..terms.term import FALSE, TRUE, CallTerm, Int, Term, Var
 
-_LOCAL = threading.local()
-
-
-def context() -> Any:
-    """Return the Z3 context of this thread."""
-    if not hasattr(_LOCAL, "context"):
-        import z3
-
-        _LOCAL.context = z3.Context()
-    return _LOCAL.context
-
 
 class Encoder(ABC):
-    """Translates terms, each once; an operation ``op`` is translated by the method ``call_op``."""
+    """Translates terms, each once; an operation ``op`` is translated by the method ``call_op``.
+
+    Its Z3 context is its own: the steps of a query in a shared one depend on the queries before it.
+    """
 
     def __init__(self) -> None:
+        import z3
+
         self.variables: dict[Var, Any] = {}
         self.memo: dict[Term, Any] = {}
-        self.ctx = context()
+        self.ctx = z3.Context()
 
     def __call__(self, term: Term) -> Any:
         result = self.memo.get(term)

@@ -9,7 +9,6 @@ from typing import Any
 from ...proofs.exhaustive import domain, is_counterexample
 from ...proofs.smt import Formulas, limit
 from ...proofs.verdict import Verdict
-from ...proofs.z3_terms import context
 from ...terms.interval import Sized, sized
 from ...terms.term import Var
 from ..maps.to_terms import Unsupported
@@ -44,7 +43,7 @@ def z3_bv(goal: Goal, timeout_ms: int) -> Verdict:
     if extents is None or reach is None:
         return Verdict("unknown", "z3-bv", reason="not a literal domain")
     bits = Bits(reach.bit_length() + 2)
-    solver = z3.SolverFor("QF_BV", ctx=context())
+    solver = z3.SolverFor("QF_BV", ctx=bits.ctx)
     limit(solver, timeout_ms)
     try:
         for var, k in extents.items():
@@ -62,7 +61,7 @@ def z3_int(goal: Goal, timeout_ms: int) -> Verdict:
     import z3
 
     model = Formulas()
-    solver = z3.Solver(ctx=context())
+    solver = z3.Solver(ctx=model.ctx)
     limit(solver, timeout_ms)
     for var in goal.variables:
         model.domain(var)

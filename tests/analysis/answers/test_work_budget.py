@@ -73,18 +73,27 @@ def test_questions_inside_one_another_share_a_budget(monkeypatch: pytest.MonkeyP
 
 
 def test_a_query_costs_the_same_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Z3 counts its own steps over all queries of a context."""
+    """Neither its verdict nor its cost depends on the queries before it."""
     monkeypatch.setattr(smt, "CLOCK", 1_000)  # a busy machine may stop this process for long
     n, k = as_int(variable("size", "n")), as_int(variable("scalar", "k"))
-    goal, costs = ge0(n * n - n * k + k * k), set()
-    with budget():
-        current = work_budget._work.get()
-        assert current is not None
-        for _ in range(4):
-            left = current.left
-            prove_int(goal, TRUE, 50)
-            costs.add(left - current.left)
-    assert len(costs) == 1 and costs.pop() >= 300
+    goal = ge0(n * n - n * k + k * k)
+
+    def costs() -> list[int]:
+        """Of each limit until the goal is proved."""
+        found = []
+        for limit in range(1, 1_000):
+            with budget():
+                current = work_budget._work.get()
+                assert current is not None
+                verdict = prove_int(goal, TRUE, limit)
+                found.append(work_budget.STEPS - current.left)
+            if verdict.status == "proved":
+                break
+        return found
+
+    first = costs()
+    assert first == [300 + 100 * limit for limit in range(1, len(first))] + [300]
+    assert costs() == first and costs() == first
 
 
 def test_a_budget_is_no_exception_of_a_plug_in() -> None:
