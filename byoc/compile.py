@@ -12,7 +12,7 @@ from tvm import relax
 from tvm.support import cc
 
 from ..analysis.support.wording import did_you_mean
-from ..layout.graph.unused import check_defined
+from ..layout.graph.checked_module import check_module
 from ..layout.report.plan_report import PlanReport
 from ..layout.rewrite.func_proofs import CheckedBounds, FuncProofs
 from ..layout.search.constraints import Desired
@@ -180,7 +180,7 @@ def _check(mod: Any, backends: Sequence[Backend], priority: Mapping[str, int] | 
     if unknown := sorted(set(priority or {}) - names):
         raise ValueError(f"priority: {', '.join(unknown)} is not a requested backend"
                          f"{did_you_mean(unknown[0], names)}")  # fmt: skip
-    check_defined(mod, "compile_module")
+    check_module(mod, "compile_module")
     if cc.get_cc() is None:
         raise FileNotFoundError("compile_module: no C++ compiler on PATH: install g++ or "
                                 "clang++")  # fmt: skip

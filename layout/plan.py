@@ -11,8 +11,8 @@ from tvm import tirx
 from ..analysis.support.garbage import rare_collections
 from ..analysis.support.wording import did_you_mean
 from .apply.materialise import materialise
+from .graph.checked_module import check_module
 from .graph.not_lowered import warn_if_not_lowered
-from .graph.unused import check_defined
 from .model.layout import Layout
 from .planner import Mode, Planner
 from .report.explain import report
@@ -81,7 +81,7 @@ def plan_layout(
         TypeError: An argument has the wrong type.
         ValueError: An operator, a layout or an option does not exist.
     """
-    check_defined(mod, "plan_layout")
+    check_module(mod, "plan_layout")
     warn_if_not_lowered(mod, "plan_layout")
     requests = check_arguments(desired, mode, objective)
     specs = OpSpecs(requests, implementations, proofs=proofs, operators=mode == "graph")

@@ -14,9 +14,9 @@ from ...analysis.answer.recovered import Recovered
 from ...analysis.lifting.tir.node import NodeDict, substitute
 from ...analysis.results.op_info import OpInfo
 from ...analysis.support.progress import stage
+from ...layout.graph.checked_module import check_module
 from ...layout.graph.read_graph import graph
 from ...layout.graph.relax_graph import Graph, Op
-from ...layout.graph.unused import check_defined
 from ...layout.rewrite.func_proofs import FuncProofs
 from ..backend.backend import Backend
 from ..backend.flops import flops
@@ -119,9 +119,9 @@ def read(mod: Any, what: str, proofs: FuncProofs | None = None) -> Lowered:
         proofs: What is proved about some of its PrimFuncs.
 
     Raises:
-        ValueError: A variable is not defined, as `check_defined` says.
+        ValueError: A variable is not defined, as `check_module` says.
     """
-    check_defined(mod, what)
+    check_module(mod, what)
     proofs = proofs or FuncProofs()
     functions = {g: _bounded(graph(mod, f), f, proofs.checked.get(g.name_hint, {}))
                  for g, f in mod.functions_items() if isinstance(f, relax.Function)}  # fmt: skip

@@ -35,7 +35,7 @@ from ...byoc.prepare.fuse import fuse
 from ...byoc.prepare.loops.serial_threads import serial_threads
 from ...byoc.prepare.prepare import prepare
 from ...byoc.process.temporary_folder import TemporaryFolder
-from ...layout.graph.unused import check_defined
+from ...layout.graph.checked_module import check_module
 from ..arguments.kept_ranges import index_ranges_by_function, with_index_ranges
 from ..config.named_dims import resolved
 from ..config.strategy import Config, Strategy, checked_config
@@ -150,7 +150,7 @@ def _specialize_and_link(
 
 
 def _check(mod: Any) -> None:
-    check_defined(mod, "compile_shapes")
+    check_module(mod, "compile_shapes")
     functions = {g.name_hint: f for g, f in mod.functions.items() if isinstance(f, relax.Function)}
     if not functions:
         raise ValueError("compile_shapes: the module has no Relax function")

@@ -1,4 +1,4 @@
-"""Functions that a module calls but lacks, and PrimFuncs that nothing calls any more."""
+"""PrimFuncs that nothing calls any more."""
 
 from __future__ import annotations
 
@@ -11,18 +11,9 @@ from tvm import tirx
 from ...analysis.lifting.tir.node import NodeDict
 
 
-def check_defined(mod: Any, what: str) -> None:
-    """Raises ``TypeError`` unless this is an IRModule, ``ValueError`` if a function is missing."""
-    if not isinstance(mod, tvm.IRModule):
-        raise TypeError(f"{what}: expected a tvm.IRModule, got {type(mod).__name__}")
-    missing = sorted(_Called().in_module(mod) - {g.name_hint for g, _ in mod.functions_items()})
-    if missing:
-        raise ValueError(f"{what}: the module calls {', '.join(missing)}, which it does not define")
-
-
 def without_unused(new: Any, old: Any) -> Any:
     """Drop private PrimFuncs that were called in the old module and are not in the new one."""
-    called = _Called()
+    called = Called()
     unused = called.in_module(old) - called.in_module(new)
     keep = {}
     for gvar, func in new.functions_items():
@@ -32,7 +23,7 @@ def without_unused(new: Any, old: Any) -> Any:
     return tvm.IRModule(keep, attrs=new.attrs, global_infos=new.global_infos)
 
 
-class _Called:
+class Called:
     """Collects the names of called functions; functions that modules share are walked once."""
 
     def __init__(self) -> None:
