@@ -11,6 +11,7 @@ from functools import wraps
 from importlib import import_module
 from typing import Any, ParamSpec, TypeVar
 
+from .garbage import rare_collections
 from .warn import warn
 
 P = ParamSpec("P")
@@ -36,7 +37,8 @@ def exports(
             return getattr(sys.modules[package], new)
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(f".{modules[name]}", package), name)
+        with rare_collections():  # TVM makes many objects that live on
+            value = getattr(import_module(f".{modules[name]}", package), name)
         setattr(sys.modules[package], name, value)
         return value
 

@@ -21,6 +21,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from ...analysis.support.garbage import rare_collections
 from .without_torch import is_own, leave_out_torch
 
 
@@ -116,7 +117,8 @@ def prepare(modules: Sequence[str]) -> None:
         leave_out_torch()
     for name in modules:
         try:
-            import_module(name)
+            with rare_collections():
+                import_module(name)
         except BaseException:  # a foreign module may raise anything; interrupts are ignored here
             traceback.print_exc()
 

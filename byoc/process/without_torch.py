@@ -18,6 +18,8 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
+from ...analysis.support.garbage import rare_collections
+
 LEFT_OUT = "torch"
 #: Packages that import it if they find it.
 IMPORTERS = ("tvm_ffi", "tvm")
@@ -82,4 +84,5 @@ def _missing(name: str) -> Iterator[None]:
 if __name__ == "__main__":
     leave_out_torch()
     del sys.argv[0]
-    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    with rare_collections():
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
