@@ -34,8 +34,6 @@ RUNS = (
 
 _SHIFTS = "a shift is a call with a script in 0.26, whose builder refuses these amounts"
 _SOFTMAX = "the operator of 0.26 has no apply_softmax"
-_SLICES = "0.26 lowers slices of symbolic extents with other clamps"
-_STORES = "0.26 lowers the searched position in an order that reads it before it is written"
 _DEVICES = "0.26 has no relax.VDevice"
 _COMPILES = "opinfo.compile needs 0.27"
 _LEGALISE = "analysis/answers/test_legalise.py::test_"
@@ -47,10 +45,6 @@ FAILS = {
     "analysis/answers/test_reasons.py::test_what_has_no_script_is_its_kind_and_operands": _SHIFTS,
     "analysis/answers/test_reasons.py::test_the_error_of_an_index_map_holds_no_address": _SHIFTS,
     "analysis/recognise/test_recognisers.py::test_match[multibox": _SOFTMAX,
-    "analysis/recognise/test_recognisers.py::test_match[slicing-6-": _SLICES,
-    "analysis/recognise/test_recognisers.py::test_match[slicing-7-": _SLICES,
-    "analysis/recognise/test_recognisers.py::test_match[slicing-8-": _SLICES,
-    "analysis/recognise/test_recognisers.py::test_match[top_p-4-": _STORES,
     "layout/planning/test_plan_limits.py::test_values_stay_on_their_devices": _DEVICES,
     "report/test_report.py::test_what_is_named_is_there": _COMPILES,
 }

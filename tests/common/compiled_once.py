@@ -40,7 +40,7 @@ def compiled_once(*words: str, text: str = "") -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not library.exists():
             part = library.with_suffix(".part")
-            command = ["g++", "-O1", "-std=c++17", "-shared", "-fPIC", str(source), *words]
+            command = ["g++", "-Og", "-std=c++17", "-shared", "-fPIC", str(source), *words]
             subprocess.run([*command, "-o", str(part)], check=True)
             part.replace(library)
     return library

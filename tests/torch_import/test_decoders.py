@@ -38,7 +38,7 @@ def test_windows_slide_beside_caches_that_grow() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("architecture", "frontend", "layers"), [
-    ("llama", "torch", 2), ("llama", "static", 1), ("gemma2", "window", 2),
+    ("llama", "torch", 1), ("llama", "static", 1), ("gemma2", "window", 2),
     ("mixtral", "relax4", 1),
 ])  # fmt: skip
 def test_logits_are_those_of_transformers(architecture: str, frontend: str, layers: int) -> None:

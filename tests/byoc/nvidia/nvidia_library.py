@@ -17,7 +17,7 @@ STUB = Path(__file__).parent / "nvidia_stub"
 #: What computes on the host what the headers declare.
 LIBRARIES = ("cuda_runtime.cpp", "cublasLt.cpp", "cudnn.cpp", "cudnn_attention.cpp")
 #: Options of generated C++, without those of `stub_options`.
-OPTIONS = ("-O1", "-std=c++17", f"-I{STUB}", "-DOPINFO_DEVICE=kDLCPU")
+OPTIONS = ("-Og", "-std=c++17", f"-I{STUB}", "-DOPINFO_DEVICE=kDLCPU")
 
 
 def stub_options() -> tuple[str, ...]:
