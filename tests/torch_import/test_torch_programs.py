@@ -249,7 +249,7 @@ def test_a_result_of_another_shape_than_declared_is_refused(
         imported(lambda x: x.T, (torch.randn(3, 4),))
 
 
-def test_an_empty_vector_is_no_part_of_a_concatenation() -> None:
+def test_empty_vectors_are_left_out_of_a_concatenation() -> None:
     def grown(x: torch.Tensor) -> torch.Tensor:
         return torch.cat([torch.tensor([]), x, x], dim=-2)
 

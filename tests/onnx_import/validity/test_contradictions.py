@@ -111,7 +111,7 @@ def test_names_that_are_defined_twice(change: Callable[[Any], None], reason: str
     assert reason in _refusal(proto)
 
 
-def test_what_is_said_twice_alike_is_no_contradiction() -> None:
+def test_equal_repeats_are_not_contradictions() -> None:
     weight = numpy_helper.from_array(floats(2, 3), "w")
     proto = model([_node("Add", "x", "w")], X)
     proto.graph.initializer.extend([weight, weight])
