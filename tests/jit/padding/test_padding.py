@@ -85,14 +85,14 @@ def test_refused(name: str) -> None:
     assert re.search(why, found.reason), found
 
 
-def test_the_axes_that_grow_are_told() -> None:
+def test_the_proof_lists_the_axes_that_grow() -> None:
     found = pad_safe(kernel(lambda x: op.permute_dims(x, [1, 0]), [("n", "2*n")]), "n")
     assert isinstance(found, PaddingProof)
     assert [g.axes for g in (*found.inputs, *found.outputs)] == [(0, 1), (0, 1)]
     assert not found.assumes
 
 
-def test_what_is_assumed_of_the_valid_elements_is_told() -> None:
+def test_the_proof_lists_what_it_assumes_of_valid_elements() -> None:
     names = ("softmax", "max", "min", "sum", "relu")
     found = [pad_safe(kernel(SAFE[k][0], SAFE[k][1]), "n") for k in names]
     assert [isinstance(p, PaddingProof) and p.assumes for p in found] == [(FINITE,)] * 3 + [(), ()]
@@ -108,7 +108,7 @@ def test_another_dimension_stays_as_it_is() -> None:
     }
 
 
-def test_a_name_that_is_no_dimension() -> None:
+def test_a_name_that_is_not_a_dimension_is_refused() -> None:
     with pytest.raises(ValueError, match=r"expected one of the dimensions \['n'\], got 'q'"):
         pad_safe(kernel(lambda x: nn.relu(x), [("n", 8)]), "q")
 
