@@ -126,7 +126,7 @@ def test_what_padding_must_not_do_is_guarded(name: str) -> None:
     assert "if_then_else" in _text(lowered(op, *operands), texts)
 
 
-def test_a_pad_value_must_be_a_literal_of_the_type() -> None:
+def test_pad_values_of_a_cast_to_bool_are_bools() -> None:
     func = lowered(lambda x: OPS.astype(x, "bool"), (2, 6))
     layout = Layout.parse("AB4b", "AB", pad_value=-1)
     found = rewrite(func, [layout, Layout.parse("AB4b", "AB", pad_value=1)])
