@@ -13,15 +13,10 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
-from opinfo.jit.compile.compile_shapes import CompiledShapes, compile_shapes
+from opinfo.jit.compile.compile_shapes import CompiledShapes
 from opinfo.jit.runtime.library import Sites
 from tests.jit import modules
 from tests.jit.modules import WIDTH
-
-
-@pytest.fixture(scope="module")
-def compiled() -> CompiledShapes:
-    return compile_shapes(modules.dense())
 
 
 class Loaded:
