@@ -38,7 +38,8 @@ from opinfo.byoc.dispatching.dispatch import Dispatched, dispatch
 from opinfo.byoc.prepare.fuse import fuse
 from opinfo.byoc.prepare.prepare import prepare
 from opinfo.layout.plan import plan_layout
-from tests.byoc.nvidia.nvidia_cases import CASES, NUMPY, inputs, module
+from tests.byoc.nvidia.cases.case import NUMPY
+from tests.byoc.nvidia.nvidia_cases import CASES, inputs, module
 from tests.common.run import run
 
 Array = np.ndarray[Any, Any]
