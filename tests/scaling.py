@@ -1,4 +1,4 @@
-"""A packed function that writes into its argument, for impure Relax functions."""
+"""Functions that write into their argument, for Relax functions with side effects."""
 
 from __future__ import annotations
 
@@ -9,8 +9,17 @@ from typing import Any
 import tvm
 import tvm_ffi
 from tvm import relax
+from tvm.script import tirx as T
 
 SCALE = "opinfo.tests.scale_in_place"
+
+
+@T.prim_func(private=True, s_tir=True)
+def doubled(x: T.Buffer((T.int64(4), T.int64(6)), "float32")) -> None:
+    for i, j in T.grid(T.int64(4), T.int64(6)):
+        with T.sblock("x"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            x[vi, vj] = x[vi, vj] * T.float32(2)
 
 
 @contextmanager

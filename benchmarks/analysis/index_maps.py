@@ -24,7 +24,7 @@ from rich.progress import track
 from tvm.tirx import IndexMap
 
 from opinfo.analysis import invert
-from tests.analysis.index_map import corpus, fuzz
+from tests.analysis.index_map import corpus, fuzz, symbolic_fuzz
 from tests.analysis.index_map.oracle import as_map, as_python, truth, undone_everywhere
 
 ALLOWED = (("injective", "bijective"),)
@@ -114,7 +114,7 @@ def literal(kind: str, maps: Iterator[fuzz.Random], total: int) -> Tally:
 def symbolic(count: int) -> Tally:
     tally = Tally("symbolic")
     for seed in track(range(count), "symbolic"):
-        m = fuzz.symbolic(seed)
+        m = symbolic_fuzz.symbolic(seed)
         sizes = {s: tvm.tirx.Var(s, "int64") for s in "nm"}
         certificate, ms = timed(*m.build(sizes))
         right = all(is_right(certificate, *m.build(dict(k)), k) for k in INSTANCES)

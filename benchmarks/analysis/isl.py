@@ -27,7 +27,7 @@ from tvm.tirx import IndexMap
 
 from benchmarks.common.pages import add_page_option, table
 from opinfo.analysis import invert
-from tests.analysis.index_map import corpus, fuzz, isl_oracle
+from tests.analysis.index_map import corpus, fuzz, isl_oracle, symbolic_fuzz
 from tests.analysis.index_map.oracle import as_map, truth
 
 FORMS = ("affine", "div and mod", "xor", "products", "symbolic")
@@ -96,7 +96,7 @@ def maps(count: int) -> Iterator[tuple[str, Any, tuple[Any, ...], tuple[str, ...
     for seed in range(count):
         draw = fuzz.mutant if seed % 4 == 1 else fuzz.bijective
         if seed % 4 == 2:
-            symbolic = fuzz.symbolic(seed)
+            symbolic = symbolic_fuzz.symbolic(seed)
             fn, shape = symbolic.build({s: tvm.tirx.Var(s, "int64") for s in "nm"})
             yield symbolic.name, as_map(fn, len(shape)), shape, ("n", "m"), "bijective"
             continue

@@ -68,7 +68,7 @@ def test_a_library_is_compared_in_a_fresh_process(small: dict[str, Any]) -> None
     assert "1 of 1 agree" in end_to_end.page([row])
 
 
-def test_what_fails_is_told(small: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_run_is_reported(small: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(end_to_end, "compiled", lambda *_: {})
     monkeypatch.setattr(end_to_end, "FRESH", "raise RuntimeError('no such library')")
     row = end_to_end.measure("small")

@@ -28,7 +28,7 @@ def test_a_short_attack() -> None:
      ({**GOOD, "leaked": {"threads": 1}}, 0, [], "leaked"),
      ({}, 0, [], "lost kernels"), (GOOD, 1, [], "torn entries"), (GOOD, 0, ["x"], "left behind")],
 )  # fmt: skip
-def test_what_fails_is_told(
+def test_each_fault_is_reported_as_a_failure(
     report: dict[str, object], torn: int, left: list[str], failure: str
 ) -> None:
     found = Result(1.0, Counter(), report, torn, left)

@@ -176,16 +176,14 @@ def test_what_pip_cannot_download_is_one_line(
     assert text.startswith("pip cannot download basic-pitch==") and "\n" not in text
 
 
-def test_a_cache_that_cannot_be_written_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unwritable_cache_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setattr(fetch, "CACHE", tmp_path / "file" / "cache")
     with pytest.raises(fetch.NotFetched, match=r"cannot fetch basic-pitch==.*Not a directory"):
         fetch.fetched(FILES["basic-pitch/nmp"])
 
 
-def test_a_harvest_of_no_operator_is_no_success(
+def test_a_harvest_of_an_unknown_operator_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["harvest", "--ops", "nope"])

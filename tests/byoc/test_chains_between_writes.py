@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import tvm
 from tvm import relax
-from tvm.script import tirx as T
 
 from opinfo.byoc.compile import compile_module
 from opinfo.byoc.dispatching.choice.plan_file import PlanRefused
@@ -29,14 +28,6 @@ X, WEIGHT = (4, 6), np.linspace(-1, 1, 36, dtype="float32").reshape(6, 6)
 def _scale() -> Iterator[None]:
     with scaling.registered():
         yield
-
-
-@T.prim_func(private=True, s_tir=True)
-def _doubled(x: T.Buffer((T.int64(4), T.int64(6)), "float32")) -> None:
-    for i, j in T.grid(T.int64(4), T.int64(6)):
-        with T.sblock("x"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            x[vi, vj] = x[vi, vj] * T.float32(2)
 
 
 def impure(builder: Any, x: Any, _: Any) -> Any:
@@ -65,7 +56,7 @@ def nothing(_: Any, x: Any, __: Any) -> Any:
 def module(before: Write, between: Write, after: Write) -> Any:
     """A product of x, a relu of it, and writes into x, each of which returns what x is then."""
     builder, x = relax.BlockBuilder(), relax.Var("x", relax.TensorType(X, "float32"))
-    gvar = builder.add_func(_doubled, "doubled")
+    gvar = builder.add_func(scaling.doubled, "doubled")
     with builder.function("main", [x], pure=False):
         x = before(builder, x, gvar)
         product = builder.emit(op.matmul(x, relax.const(WEIGHT)))

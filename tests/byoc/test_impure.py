@@ -10,7 +10,6 @@ import pytest
 from tvm import relax
 from tvm.script import ir as I
 from tvm.script import relax as R
-from tvm.script import tirx as T
 
 from opinfo.byoc.prepare.prepare import prepare
 from tests import scaling
@@ -62,18 +61,10 @@ def test_what_is_read_before_a_call_is_not_read_after_it(name: str) -> None:
     np.testing.assert_allclose(got, want, rtol=1e-5)
 
 
-@T.prim_func(private=True, s_tir=True)
-def _doubled(x: T.Buffer((T.int64(4), T.int64(6)), "float32")) -> None:
-    for i, j in T.grid(T.int64(4), T.int64(6)):
-        with T.sblock("x"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            x[vi, vj] = x[vi, vj] * T.float32(2)
-
-
 def updated(before: Callable[[Any], Any], after: Callable[[Any], Any]) -> Any:
     """As `module`, with an update in place, which Relax takes for pure."""
     builder, x = relax.BlockBuilder(), relax.Var("x", relax.TensorType((4, 6), "float32"))
-    gvar = builder.add_func(_doubled, "doubled")
+    gvar = builder.add_func(scaling.doubled, "doubled")
     with builder.function("main", [x]):
         with builder.dataflow():
             early = builder.emit(before(x))

@@ -149,7 +149,7 @@ def _unfinished(regions: Sequence[Region]) -> Code:
     return toy.convert(regions)
 
 
-def test_a_region_that_fails_is_told_everywhere(model: Path, tmp_path: Path) -> None:
+def test_a_failed_region_is_reported_in_every_output(model: Path, tmp_path: Path) -> None:
     register(replace(TOY, convert=_unfinished))
     message = ("toy, pattern relu, region lv1 (relax.nn.relu): its converter failed: "
                "NotImplementedError: relu comes later")  # fmt: skip

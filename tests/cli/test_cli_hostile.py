@@ -180,7 +180,7 @@ def test_what_is_wrong_is_one_line(
 
 @pytest.mark.parametrize("command", ["inspect", "compile", "tune"])
 @pytest.mark.parametrize("name", NAMES, ids=ascii)
-def test_any_name_is_told_in_one_line(
+def test_any_name_gives_an_error_of_one_line(
     command: str, name: str, tmp_path: Path, opinfo: Callable[..., tuple[int, str, str]]
 ) -> None:
     words = [w.format(name).replace("@", f"{tmp_path}/") for w in COMMANDS[command].split(" ")]

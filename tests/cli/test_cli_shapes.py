@@ -34,7 +34,7 @@ def run(*arguments: object, command: str = "compile") -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-def test_the_library_serves_and_functions_are_told(model: Path, tmp_path: Path) -> None:
+def test_the_library_serves_and_its_functions_are_listed(model: Path, tmp_path: Path) -> None:
     library = tmp_path / "dense.so"
     code, output = run(model, "-o", library, "--shapes", "aot", "--dim", "n=1:64:1",
                      "--likely", "n=1,8")  # fmt: skip
@@ -105,7 +105,7 @@ def test_inspect_tells_the_strategies_of_symbolic_functions_after_fusion(model: 
         (None, "no such file"),
     ],
 )
-def test_inspect_of_what_is_no_library_is_one_line(
+def test_inspect_of_another_file_is_an_error_of_one_line(
     tmp_path: Path, text: str | None, message: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "model.so"
@@ -132,7 +132,7 @@ def test_inspect_runs_nothing_of_a_library(
     assert not ran.exists()
 
 
-def test_a_library_whose_end_is_missing_is_told(model: Path, tmp_path: Path) -> None:
+def test_a_truncated_library_is_refused(model: Path, tmp_path: Path) -> None:
     """To load it would be a bus error."""
     library = tmp_path / "dense.so"
     assert run(model, "-o", library, "--shapes", "generic")[0] == 0
@@ -141,7 +141,7 @@ def test_a_library_whose_end_is_missing_is_told(model: Path, tmp_path: Path) -> 
         Session(library)
 
 
-def test_a_library_without_sites_is_told() -> None:
+def test_a_library_without_sites_is_refused() -> None:
     with pytest.raises(ValueError, match=r"compiled without shapes=.* by Compiled.run"):
         Sites(loaded(Path(tvm.__file__).parent / "lib" / "libtvm_runtime.so"))
 

@@ -101,7 +101,7 @@ def test_an_interrupt_is_one_line(moment: str, tmp_path: Path) -> None:
     ("number", "line"),
     [(signal.SIGTERM, "terminated"), (signal.SIGHUP, "the terminal was closed")],
 )
-def test_other_signals_are_told_too(number: int, line: str, tmp_path: Path) -> None:
+def test_other_signals_are_reported_too(number: int, line: str, tmp_path: Path) -> None:
     command = Command(tmp_path, MOMENTS["Python"])
     assert command.ended(number) == (128 + number, f"opinfo: {line}\n")
 
@@ -160,7 +160,7 @@ def _piped(act: str, out: int) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("act", ["emit('x')", "print('x')", "emit('x' * 100_000)"])
-def test_a_reader_that_goes_away_is_no_error(act: str) -> None:
+def test_a_reader_that_goes_away_is_not_an_error(act: str) -> None:
     read, write = os.pipe()
     os.close(read)
     assert _piped(act, write) == (141, "")
@@ -172,7 +172,7 @@ def test_a_full_disk_is_one_line(act: str) -> None:
     assert result == (2, "opinfo: standard output: No space left on device\n")
 
 
-def test_closed_streams_are_no_fault(tmp_path: Path) -> None:
+def test_closed_streams_are_not_an_error(tmp_path: Path) -> None:
     path = tmp_path / "command.py"
     path.write_text(RUN.replace("STARTED", "''").replace("ACT", "emit('x')"))
     line = f"exec {sys.executable} {path} >&- 2>&- <&-"

@@ -60,7 +60,7 @@ def test_on_a_gpu_its_libraries_are_the_default() -> None:
     assert list(choose_backends([], None, None, target).backends) == []
 
 
-def test_a_machine_without_a_calibration_is_told_whose_costs_are_used(
+def test_the_report_says_whose_calibration_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The cache of calibrations only: objects of g++, which take it ten seconds, are in the other.

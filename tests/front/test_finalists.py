@@ -80,7 +80,7 @@ def test_runtimes_are_left_out_where_that_is_cheap(
     assert ("onednn and blas" in skipped) == (most < 0)
 
 
-def test_a_runtime_without_a_witness_is_no_only_finalist(tmp_path: Path) -> None:
+def test_a_runtime_no_other_agrees_with_is_never_the_only_finalist(tmp_path: Path) -> None:
     builds = {name: _build(tmp_path / name, 3) for name in "abc"}
     lone = {"a": _run(1.0, TWOS), "b": _run(2.0, ONES), "c": _run(3.0, ONES)}
     assert race._until_agreed("abc", lone, builds) == ["a", "b"]

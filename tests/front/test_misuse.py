@@ -150,7 +150,7 @@ def test_names_and_types(call: Callable[[], Any], error: type[Exception], reason
 
 
 @pytest.mark.parametrize("error", [CompilerError, LoadError])
-def test_a_compiler_that_fails_is_no_bug_of_opinfo(error: type[Exception]) -> None:
+def test_a_compiler_that_fails_is_a_user_error(error: type[Exception]) -> None:
     with pytest.raises(UserError, match=r"^m\.onnx: its library cannot be built: boom$"):
         with refusing(Path("m.onnx")):
             raise error("boom")

@@ -160,7 +160,7 @@ def test_names_of_builtins_are_names() -> None:
     assert from_text(text)["main"].params[0].name == "input"
 
 
-def test_a_name_that_is_bound_later_is_no_builtin(tmp_path: Path) -> None:
+def test_a_name_that_is_bound_later_is_not_a_builtin(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     text = (
         f"{HEAD}@R.function\ndef main(x: R.Tensor((4,), 'float32')):\n    f = open\n"

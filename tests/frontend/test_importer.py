@@ -41,7 +41,7 @@ def test_the_node_of_onnx_is_named(tmp_path: Path) -> None:
     assert "node 'second' (Abs): its input 'nope' is defined by no node" in message
 
 
-def test_a_node_without_a_name_is_told_by_its_result(tmp_path: Path) -> None:
+def test_an_unnamed_node_is_identified_by_its_result(tmp_path: Path) -> None:
     from onnx import helper
 
     nodes = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Abs", ["nope"], ["y"])]

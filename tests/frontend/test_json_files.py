@@ -106,7 +106,7 @@ def test_any_other_value_at_any_place_is_read_or_refused_in_one_line(
     ],
     ids=["cut off", "no text", "deep", "digits", "another"],
 )
-def test_what_is_no_json_is_refused(kind: str, tmp_path: Path, text: bytes, message: str) -> None:
+def test_invalid_json_is_refused(kind: str, tmp_path: Path, text: bytes, message: str) -> None:
     _, load, error = FILES[kind]
     path = tmp_path / f"{kind}.json"
     path.write_bytes(text)

@@ -27,7 +27,7 @@ def test_a_pipe_is_refused(tmp_path: Path, command: tuple[str, ...]) -> None:
     assert done.stderr == f"opinfo: {words[1]}: not a regular file\n"
 
 
-def test_a_pipe_is_no_plan_and_no_database(tmp_path: Path) -> None:
+def test_a_pipe_is_refused_as_plan_and_as_database(tmp_path: Path) -> None:
     from opinfo.byoc.dispatching.choice.plan_file import DispatchPlan
     from opinfo.byoc.measure.database import Database
 

@@ -95,7 +95,7 @@ def test_a_registered_backend_goes_before_an_installed_one(site: Path) -> None:
                     "": None}  # fmt: skip
 
 
-def test_a_backend_that_is_unknown_is_told_the_installed_ones(site: Path) -> None:
+def test_the_error_of_an_unknown_backend_lists_the_installed_ones(site: Path) -> None:
     install_backend(site, "theirs", "their_npu")
     with pytest.raises(ValueError, match=r"unknown backend 'thier_npu'; known: .*their_npu"):
         find("thier_npu")

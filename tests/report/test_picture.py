@@ -77,7 +77,7 @@ def test_activations_flow_and_constants_do_not() -> None:
     assert nodes["b"].type == "float32[1, 6, 8, 4]" and nodes["x"].op == "input"
 
 
-def test_weights_after_the_inputs_are_no_nodes() -> None:
+def test_weights_after_the_inputs_are_not_nodes() -> None:
     mod = module()
     gvar = mod.get_global_var("main")
     mod.update_func(gvar, mod["main"].with_attr("num_input", 0))

@@ -73,7 +73,7 @@ def test_equal_functions_are_analysed_once(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(calls) == 2
 
 
-def test_an_error_of_ours_is_told_and_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_is_reported_and_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     real = inspect_module.analyse
 
     def analyse(func: Any, *, alternatives: bool) -> Any:
@@ -150,7 +150,7 @@ def test_renderings_agree() -> None:
         ),
     ],
 )
-def test_calls_that_are_no_tir_say_why(build: Any, reason: str) -> None:
+def test_calls_outside_tir_say_why(build: Any, reason: str) -> None:
     x = relax.Var("x", relax.TensorType((4, 3), "float32"))
     builder = relax.BlockBuilder()
     with builder.function("main", [x]):

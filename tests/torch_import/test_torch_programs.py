@@ -249,7 +249,7 @@ def test_a_result_of_another_shape_than_declared_is_refused(
         imported(lambda x: x.T, (torch.randn(3, 4),))
 
 
-def test_an_empty_vector_is_no_part_of_a_concatenation() -> None:
+def test_empty_vectors_are_left_out_of_a_concatenation() -> None:
     def grown(x: torch.Tensor) -> torch.Tensor:
         return torch.cat([torch.tensor([]), x, x], dim=-2)
 
@@ -272,66 +272,3 @@ def test_parameters_need_not_be_contiguous_or_aligned(dtype: torch.dtype) -> Non
             return x * self.turned + self.shifted
 
     check(Views(), (torch.randn(5, 3).to(dtype),))
-
-
-@pytest.mark.parametrize(("first", "second"), [(5, 4), (20, 9)])
-def test_slices_of_a_symbolic_axis_are_clamped(first: int, second: int) -> None:
-    """The last seven elements of five are all five, from index 0 and not from -2."""
-
-    def net(x: Any) -> Any:
-        return x[:, -7:] + 1, x[:, -7:-2] + 1, x[:, -7::2] + 1, x[:, -1] + 1, x[:, 1:] + 1
-
-    check(net, *((torch.randn(2, k),) for k in (first, second)), shapes=({1: Dim.DYNAMIC},))
-
-
-def test_a_replaced_slice_of_a_symbolic_axis_is_clamped() -> None:
-    def net(x: Any, y: Any) -> Any:
-        return torch.slice_scatter(x, y, 1, -7) + 1
-
-    n = Dim.DYNAMIC
-    runs = [(torch.randn(2, k), torch.randn(2, k)) for k in (5, 3)]
-    check(net, *runs, shapes=({1: n}, {1: n}))
-
-
-def test_indices_of_symbolic_sizes_count_from_the_end() -> None:
-    """`-k` is a size with a sign: what it indexes depends on the extent of its axis."""
-
-    def net(x: Any, y: Any) -> Any:
-        k = y.shape[0]
-        z = torch.slice_scatter(x, x[k:] * 2, 0, k)
-        return x[-k] + 1, x[k:] + 1, x[-k:-1] + 1, x[-k::2] + 1, z
-
-    n = Dim.DYNAMIC
-    runs = [(torch.randn(a, 3), torch.randn(b, 2)) for a, b in ((8, 3), (7, 4), (11, 5))]
-    check(net, *runs, shapes=({0: n}, {0: n}))
-
-
-def test_no_elements_behind_the_end_of_a_symbolic_axis_are_replaced() -> None:
-    def net(x: Any) -> Any:
-        return torch.slice_scatter(x, torch.ones(0, 3), 0, 10, 12) + 1
-
-    runs = [(torch.randn(k, 3),) for k in (6, 3)]
-    check(net, *runs, shapes=({0: Dim.DYNAMIC},))
-
-
-def test_every_kth_element_of_an_axis_is_replaced() -> None:
-    def net(x: Any, y: Any) -> Any:
-        z = x.clone()
-        z[1::3, :7] = y
-        z[:, 6::2] = 7.0
-        z[:, 1:3:2] = z[:, 1:3:2] * 2  # one element, and places of the same step behind it
-        z[0, 1:7:2] = z[0, 2:8:2] + 1
-        return z
-
-    check(net, (torch.randn(8, 9), torch.randn(3, 7)))
-
-
-def test_every_kth_element_of_a_symbolic_axis_is_replaced() -> None:
-    def net(x: Any) -> Any:
-        z = x.clone()
-        z[:, -7::2] = 7.0
-        z[:, 1:6:3] = z[:, 1:6:3] * 2
-        return torch.slice_scatter(z, torch.ones(2, 0), 1, 30, 40, 2)
-
-    runs = [(torch.randn(2, k),) for k in (9, 7, 20)]  # torch asserts 7 or more
-    check(net, *runs, shapes=({1: Dim.DYNAMIC},))

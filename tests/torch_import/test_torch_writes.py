@@ -143,7 +143,7 @@ class Chosen(nn.Module):
         return x * self.factors + before
 
 
-def test_a_buffer_whose_value_is_never_read_is_no_input() -> None:
+def test_a_buffer_that_is_never_read_is_not_an_input() -> None:
     mod, notes = imported(Chosen(False), (torch.ones(3),))
     assert not notes and [p.name for p in mod["main"].params] == ["x"]
     for x, factor in ((torch.ones(3), 7.0), (torch.full((3,), 4.0), 5.0)):

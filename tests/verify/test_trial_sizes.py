@@ -144,7 +144,7 @@ def test_tensors_without_elements_are_written(tmp_path: Path) -> None:
     np.testing.assert_array_equal(loaded[1], arrays[1])
 
 
-def test_results_that_are_tuples_are_no_caches() -> None:
+def test_results_that_are_tuples_are_not_caches() -> None:
     """A call of a PrimFunc with two results, of which the function returns both."""
     n = var("n")
     x = relax.Var("x", relax.TensorType((n, 4), "float32"))

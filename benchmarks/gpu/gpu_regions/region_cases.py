@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from benchmarks.backends.nvidia import GRAPHS
+from benchmarks.backends.nvidia_graphs import GRAPHS
+from benchmarks.gpu.attention_graphs import attention_graph
 
 op = relax.op
 
@@ -103,8 +104,6 @@ def _product(emit: Any, x: Any, *rest: Any) -> Any:
 
 def attentions() -> Iterator[RegionCase]:
     """Attention of BERT, ViT, GPT-2 and Llama; heads are views of one tensor."""
-    from benchmarks.gpu.nvidia_attention import attention_graph
-
     for b, (s, kind) in itertools.product((1, 32), ((128, ""), (197, ""), (128, "mask"),
                                                     (1024, "causal"))):  # fmt: skip
         yield _attention(attention_graph, b, 12, 12, s, 64, kind)

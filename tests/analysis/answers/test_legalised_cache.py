@@ -115,7 +115,9 @@ def test_a_new_rule_is_asked(asked: list[Any]) -> None:
     assert not structurally_equal(before, after)
 
 
-def test_no_more_is_kept_than_told(monkeypatch: pytest.MonkeyPatch, asked: list[Any]) -> None:
+def test_the_cache_evicts_beyond_its_limit(
+    monkeypatch: pytest.MonkeyPatch, asked: list[Any]
+) -> None:
     monkeypatch.setattr(legalised_cache, "KEPT", 2)
     shapes = [(2, 2), (2, 3), (2, 2), (2, 4), (2, 2), (2, 3)]
     for shape in shapes:

@@ -96,7 +96,7 @@ def test_a_query_costs_the_same_each_time(monkeypatch: pytest.MonkeyPatch) -> No
     assert costs() == first and costs() == first
 
 
-def test_a_budget_is_no_exception_of_a_plug_in() -> None:
+def test_plug_ins_cannot_catch_a_spent_budget() -> None:
     assert not issubclass(Exhausted, Exception)
 
 

@@ -103,7 +103,7 @@ def shared(
             d[u, v] = s[u, v] - e[u, v]
 
 
-def test_results_are_shared_and_several_outputs_told() -> None:
+def test_results_are_shared_and_all_outputs_listed() -> None:
     chain = op_infos(strip(shared))
     assert isinstance(chain, Chain), chain
     assert chain.names == ("relax.exp", "relax.add", "relax.subtract")
@@ -138,7 +138,7 @@ def opaque(x: T.Buffer((4,), "float32"), y: T.Buffer((4,), "float32")) -> None:
             y[v] = T.exp(b[v])
 
 
-def test_what_is_not_understood_is_told_and_the_rest_listed() -> None:
+def test_an_opaque_step_is_reported_and_the_rest_listed() -> None:
     found = op_infos(opaque)
     assert isinstance(found, PartlyRead) and not found
     assert "b" in found.where and "mystery" in found.reason

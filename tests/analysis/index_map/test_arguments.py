@@ -82,7 +82,7 @@ def test_extents_may_be_expressions() -> None:
     assert found.out_shape is not None and str(found.out_shape[0]) == "n"
 
 
-def test_sizes_of_one_name_are_told_apart() -> None:
+def test_sizes_that_share_a_name_stay_distinct() -> None:
     other = tirx.Var("n", "int64")
     assert invert(lambda i, j: (i * other + j,), [N, other]).verdict == "bijective"
     assert invert(lambda i, j: (i * N + j,), [N, other]).verdict != "bijective"

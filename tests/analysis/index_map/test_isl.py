@@ -15,7 +15,7 @@ from tvm.tirx import IndexMap
 
 from opinfo.analysis import invert
 
-from . import corpus, fuzz, isl_oracle
+from . import corpus, fuzz, isl_oracle, symbolic_fuzz
 from .oracle import as_map
 
 #: Of isl itself: enough for all but exclusive or over many bits.
@@ -58,7 +58,7 @@ def test_isl_agrees_on_random_maps() -> None:
 def test_isl_confirms_inverses_over_all_symbolic_sizes() -> None:
     count = Counter[str]()
     for seed in range(50_000, 50_120):
-        fn, shape = fuzz.symbolic(seed).build({s: tvm.tirx.Var(s, "int64") for s in "nm"})
+        fn, shape = symbolic_fuzz.symbolic(seed).build({s: tvm.tirx.Var(s, "int64") for s in "nm"})
         count[judged(as_map(fn, len(shape)), shape, ("n", "m"))] += 1
     assert count["confirmed"] > 30, count
 

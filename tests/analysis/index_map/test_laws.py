@@ -12,7 +12,7 @@ from opinfo.analysis import compose, invert, prove_equal, prove_identity
 from opinfo.analysis.index_map.inverse.deduced import certify_by_deduction
 from opinfo.analysis.index_map.maps.to_terms import convert
 
-from . import fuzz
+from . import fuzz, symbolic_fuzz
 from .oracle import as_map, as_python, images, truth, undone_everywhere
 
 SEEDS = st.integers(0, 1 << 30)
@@ -39,7 +39,7 @@ def test_mutants_get_the_verdict_of_enumeration(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(30_000, 30_060))
 def test_random_symbolic_bijections(seed: int) -> None:
-    m = fuzz.symbolic(seed)
+    m = symbolic_fuzz.symbolic(seed)
     fn, shape = m.build({s: tvm.tirx.Var(s, "int64") for s in "nm"})
     found = invert(as_map(fn, len(shape)), shape)
     assert found.verdict in ("bijective", "injective", "unknown")

@@ -253,7 +253,7 @@ def test_loops_that_may_not_run() -> None:
     assert isinstance(op_info(func), Refusal)
 
 
-def test_narrowing_unsigned_integers_is_no_widening() -> None:
+def test_narrowing_unsigned_integers_is_not_taken_for_widening() -> None:
     func = tvm.script.from_source(
         HEADER
         + """def main(x: T.Buffer((8,), "uint32"), out: T.Buffer((8,), "int64")):
@@ -312,7 +312,7 @@ def test_a_prim_func_that_writes_an_input_is_not_raised() -> None:
     assert not raise_ops(WritesInput).raised
 
 
-def test_a_scalar_that_is_no_extent_may_be_zero() -> None:
+def test_a_scalar_that_is_not_an_extent_may_be_zero() -> None:
     func = tvm.script.from_source(
         HEADER
         + """def main(x: T.Buffer((T.int64(8), T.int64(1)), "float32"), n: T.int64, o: T.handle):
@@ -352,7 +352,7 @@ def test_odd_packings_are_named_rightly_or_refused(layout: str) -> None:
         assert (info.name, info.layouts) == ("relax.nn.conv2d", (layout, "OIHW", "NCHW"))
 
 
-def test_padding_is_told() -> None:
+def test_padding_is_assumed_in_the_certificate() -> None:
     func = tvm.script.from_source(
         HEADER
         + """def main(x: T.Buffer((2, 6), "float32"), out: T.Buffer((2, 2, 4), "float32")):
@@ -377,7 +377,7 @@ def test_random_points_have_negative_integers() -> None:
     assert isinstance(op_info(func, tested=True), Refusal)
 
 
-def test_a_product_over_one_element_is_no_matrix_product() -> None:
+def test_a_product_over_one_element_is_not_a_matmul() -> None:
     """The roles of a matrix product were looked for in a scalar's index."""
     func = tvm.script.from_source(
         HEADER

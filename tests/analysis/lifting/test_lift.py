@@ -185,7 +185,7 @@ def main(a: T.Buffer((8,), "float32"), c: T.Buffer((8,), "float32")):
     assert isinstance(info, OpInfo) and info.name == "relax.exp", info
 
 
-def test_a_loop_that_is_no_reduction_is_no_operator() -> None:
+def test_a_recurrence_that_is_not_a_reduction_is_refused() -> None:
     func = script("""
 @T.prim_func
 def main(a: T.Buffer((8,), "float32"), c: T.Buffer((1,), "float32")):
@@ -250,6 +250,6 @@ def test_a_parameter_may_begin_anywhere() -> None:
     assert isinstance(info, OpInfo) and info.name == "relax.exp"
 
 
-def test_where_a_parameter_begins_is_no_value() -> None:
+def test_an_element_offset_cannot_be_used_as_a_value() -> None:
     refusal = op_info(_offset(" + T.Cast('float32', k)"))
     assert isinstance(refusal, Refusal) and "not bound" in refusal.reason

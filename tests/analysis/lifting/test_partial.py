@@ -73,7 +73,7 @@ def test_a_shift_by_many_is_not_written_out() -> None:
     assert isinstance(shifted, Int) and isinstance(shifted.atom, CallTerm)
 
 
-def test_an_extreme_of_data_is_no_dimension() -> None:
+def test_a_maximum_of_data_is_not_a_dimension() -> None:
     """TVM's max was called with a term that is not of integers of 32 or 64 bits."""
     for dtype in ("int8", "uint8"):
         value = f"T.Cast('int64', T.max((x[i] + x[7 - i]) - x[7 - i], T.{dtype}(0)))"

@@ -305,7 +305,7 @@ def test_while(name: str) -> None:
 @pytest.mark.parametrize(
     "kind", ["T.parallel(6)", "T.vectorized(6)", "T.thread_binding(6, 'threadIdx.x')"]
 )
-def test_iterations_that_run_at_once_are_no_scan(kind: str) -> None:
+def test_concurrent_iterations_are_not_a_scan(kind: str) -> None:
     body = f"""
     out[0] = x[0]
     for i in {kind}:

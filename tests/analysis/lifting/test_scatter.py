@@ -153,7 +153,7 @@ def test_right_or_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["x[k, 0]", "out[p[k], 0] + x[k, 0]"])
-def test_parallel_scatters_are_told_apart(value: str) -> None:
+def test_only_parallel_scatters_are_marked_as_races(value: str) -> None:
     def body(loop: str) -> Any:
         return from_source(f"{HEAD}    for k in {loop}:\n        out[p[k], 0] = {value}\n")
 

@@ -149,7 +149,7 @@ def test_a_factor_of_an_extent_is_negative_or_assumed_not_to_be(
         assert FACTORS in info.certificate.assumptions
 
 
-def test_a_size_of_its_own_is_no_factor() -> None:
+def test_a_size_on_its_own_is_not_a_factor() -> None:
     info = op_info(strip(lowered(lambda x: relax.op.exp(x), (2, lambda past: past))))
     assert isinstance(info, OpInfo) and FACTORS not in info.certificate.assumptions
 

@@ -39,14 +39,14 @@ def test_alternatives(case: Matches, canonical: str, others: set[str]) -> None:
     assert all(a.certificate.kind in ("rebuilt", "proved") for a in answers.values())
 
 
-def test_a_convolution_of_one_tap_is_no_matmul_of_its_own_buffers() -> None:
+def test_a_1x1_convolution_is_not_a_matmul_of_its_own_buffers() -> None:
     case = Matches(NN + "conv2d", ("float32[1, 4, 6, 6]", "float32[8, 4, 1, 1]"))
     info = op_info(strip(lower(case)), alternatives=True)
     assert isinstance(info, OpInfo) and info.name == NN + "conv2d"
     assert "relax.matmul" not in {a.name for a in info.alternatives}
 
 
-def test_other_numbers_are_no_alternative() -> None:
+def test_a_full_of_another_number_has_no_alternatives() -> None:
     case = Matches("relax.full", (), {"shape": (2,), "fill_value": 2, "dtype": "int8"})
     info = op_info(strip(lower(case)), alternatives=True)
     assert isinstance(info, OpInfo) and not info.alternatives

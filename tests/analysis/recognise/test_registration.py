@@ -113,7 +113,7 @@ def test_a_function_defined_again_replaces_the_first(func: tirx.PrimFunc) -> Non
 
 
 @pytest.mark.parametrize(("name", "precedence"), [("mine", 2), ("yours", 1), ("mine", 1)])
-def test_another_function_is_told_what_is_taken(name: str, precedence: int) -> None:
+def test_the_error_names_what_a_second_function_clashes_with(name: str, precedence: int) -> None:
     def yours(f: TensorExpression) -> list[Proposal]:
         return []
 
@@ -300,7 +300,7 @@ def test_a_refusal_names_what_failed(how: str) -> None:
     ],
     ids=repr,
 )
-def test_a_wrong_guess_is_no_failure(proposal: Proposal, func: tirx.PrimFunc) -> None:
+def test_a_wrong_guess_does_not_warn(proposal: Proposal, func: tirx.PrimFunc) -> None:
     register(lambda f: [proposal], "guesses", 1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -309,7 +309,7 @@ def test_a_wrong_guess_is_no_failure(proposal: Proposal, func: tirx.PrimFunc) ->
         assert named(op_info(func)) == "relax.outer"
 
 
-def test_it_is_told_again_after_a_registration(func: tirx.PrimFunc) -> None:
+def test_registering_again_warns_again(func: tirx.PrimFunc) -> None:
     for _ in range(2):
         register(raising)
         with pytest.warns(RecogniserWarning, match="mine"):

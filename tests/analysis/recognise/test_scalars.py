@@ -133,7 +133,7 @@ def test_a_scalar_has_no_layout() -> None:
     assert [b is None for b in plain.buffers] == [False, True, False]
 
 
-def test_a_handle_is_no_number() -> None:
+def test_a_vector_parameter_is_not_a_number() -> None:
     func = tvm.script.from_source("""
 # from tvm.script import tirx as T
 @T.prim_func(s_tir=True)

@@ -53,7 +53,7 @@ def converting(source: str, target: str, value: str) -> Any:
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
-def test_a_shift_is_no_product(dtype: str) -> None:
+def test_a_shift_is_not_a_product(dtype: str) -> None:
     info = op_info(converting(dtype, dtype, f"T.shift_left(x[i], T.{dtype}(5))"))
     assert isinstance(info, OpInfo), info
     assert (info.name, info.attrs["x2"]) == ("relax.left_shift", 5)

@@ -165,7 +165,7 @@ def test_a_form_that_grows_too_large_is_refused_as_such() -> None:
         ("bfloat16", "1.04"), ("float64", "1.0000000000001"),
     ],
 )  # fmt: skip
-def test_a_factor_of_almost_one_is_no_identity(dtype: str, factor: str) -> None:
+def test_a_factor_close_to_one_is_kept(dtype: str, factor: str) -> None:
     body = f"for i in range(8):\n    out[i] = T.max(x[i], T.{dtype}(0)) * T.{dtype}({factor})"
     info = op_info(script(f"x {dtype} 8; out {dtype} 8", body)())
     assert isinstance(info, Refusal), info
@@ -199,7 +199,7 @@ def test_what_is_close_to_an_operator_is_none(name: str) -> None:
     assert isinstance(info, Refusal), info
 
 
-def test_the_unbiased_variance_of_many_is_no_variance() -> None:
+def test_unbiased_variance_of_many_elements_is_not_variance() -> None:
     body = """
 for i in range(2):
     m[i] = T.float16(0)

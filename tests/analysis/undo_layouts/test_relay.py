@@ -120,7 +120,7 @@ def test_layouts_are_recovered_and_right(case: str) -> None:
     check(func, info, SIZES, op.positive)
 
 
-def test_padding_is_left_out_and_told() -> None:
+def test_padding_is_left_out_and_assumed() -> None:
     op = unary("nn.softmax", 2, 6, 5, axis=1)
     func = moved(op, {0: lambda n, c, w: (n, c // 4, w, c % 4)}, pad=1.0)
     info = layout_normalised(func)
@@ -166,7 +166,7 @@ def test_the_check_finds_wrong_answers() -> None:
             check(func, replace(info, logical=other, buffers=buffers_), SIZES, ())
 
 
-def test_a_scalar_parameter_is_no_digit_of_a_coordinate() -> None:
+def test_a_scalar_parameter_is_not_a_digit_of_a_coordinate() -> None:
     """It stands for a coordinate, but has no extent."""
     func = tvm.script.from_source("""# from tvm.script import tirx as T
 @T.prim_func(s_tir=True)

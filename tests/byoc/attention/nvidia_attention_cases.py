@@ -170,15 +170,17 @@ def _hidden_at_run_time(emit: Build, q: Any, k: Any, v: Any, seen: Any) -> Any:
     return _as_torch(emit, q, k, v, _wide(emit, mask))
 
 
+def repeated_heads(emit: Build, x: Any, times: int) -> Any:
+    """Each head of keys or values ``times`` in a row, for grouped queries."""
+    b, h, t, d = (int(e) for e in x.ty.shape)
+    x = emit(op.broadcast_to(emit(op.expand_dims(x, [2])), (b, h, times, t, d)))
+    return emit(op.reshape(x, (b, times * h, t, d)))
+
+
 def _grouped(emit: Build, q: Any, k: Any, v: Any) -> Any:
-    b, h, t, d = (int(e) for e in k.ty.shape)
-
-    def repeated(x: Any) -> Any:
-        x = emit(op.broadcast_to(emit(op.expand_dims(x, [2])), (b, h, 2, t, d)))
-        return emit(op.reshape(x, (b, 2 * h, t, d)))
-
+    k, v = (repeated_heads(emit, x, 2) for x in (k, v))
     mask = relax.const(causal(5, 9).reshape(1, 1, 5, 9))
-    return _joined(emit, _as_torch(emit, q, repeated(k), repeated(v), mask))
+    return _joined(emit, _as_torch(emit, q, k, v, mask))
 
 
 def _operator(**attrs: Any) -> Build:

@@ -26,7 +26,7 @@ from opinfo.byoc.dispatching.dispatch import dispatch
 from opinfo.byoc.prepare.prepare import prepare
 
 from ..nvidia.nvidia_library import host_kernels, stub_options
-from .nvidia_attention_cases import Array, Build, attended, causal, heads, merged
+from .nvidia_attention_cases import Array, Build, attended, causal, heads, merged, repeated_heads
 
 nn, op = relax.op.nn, relax.op
 INF = float("inf")
@@ -76,13 +76,8 @@ def _one_tensor(emit: Build, x: Any) -> Any:
 
 
 def _grouped(emit: Build, q: Any, k: Any, v: Any) -> Any:
-    b, h, t, d = (int(e) for e in k.ty.shape)
-
-    def repeated(x: Any) -> Any:
-        x = emit(op.broadcast_to(emit(op.expand_dims(x, [2])), (b, h, 2, t, d)))
-        return emit(op.reshape(x, (b, 2 * h, t, d)))
-
-    return _attention(emit, q, repeated(k), repeated(v), relax.const(causal(5, 70)))
+    k, v = (repeated_heads(emit, x, 2) for x in (k, v))
+    return _attention(emit, q, k, v, relax.const(causal(5, 70)))
 
 
 def _three(queries: int, keys: int, size: int) -> tuple[tuple[int, ...], ...]:

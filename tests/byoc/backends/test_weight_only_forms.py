@@ -134,7 +134,7 @@ def test_it_is_chosen_by_default() -> None:
         assert [r.backend for r in done.taken] == ["weight_only"]
 
 
-def test_runtimes_with_threads_of_their_own_are_no_default_beside_it() -> None:
+def test_coarse_runtimes_are_not_defaults_beside_weight_only() -> None:
     with_runtimes, without = (choose_backends(None, None, None, few_bits=b) for b in (False, True))
     assert not any(find(str(name)).coarse for name in without.backends)
     left_out = set(with_runtimes.backends) - set(without.backends)

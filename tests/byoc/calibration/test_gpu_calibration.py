@@ -72,7 +72,7 @@ def test_rates_are_the_best_of_the_samples() -> None:
     assert rates.products == pytest.approx({"float32": 200, "float16": 800})
 
 
-def test_what_is_no_calibration_of_a_gpu_is_refused() -> None:
+def test_calibrations_that_do_not_fit_a_gpu_are_refused() -> None:
     with pytest.raises(CalibrationRefused, match=r"of a CPU, a CPU.*calibrate --target cuda"):
         rates_of(table(tvm=ROWS))
     with pytest.raises(CalibrationRefused, match="no stream of 256 MiB"):

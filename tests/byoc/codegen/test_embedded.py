@@ -147,7 +147,7 @@ OPINFO_FUNCTION(__init_first) { return opinfo::fail("ValueError", "no such weigh
         result(module(source, [ARRAYS[0]]), tmp_path / "model.so")
 
 
-def test_code_without_a_function_for_its_constants_is_told(tmp_path: Path) -> None:
+def test_code_without_an_init_function_is_refused(tmp_path: Path) -> None:
     mod = module("OPINFO_FUNCTION(first) { return 0; }", [ARRAYS[0]])
     apart = embedded(mod)
     library = tmp_path / "model.so"

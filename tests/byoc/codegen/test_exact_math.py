@@ -46,7 +46,9 @@ def test_nvrtc_does_not_get_the_flag(given: list[list[bytes]]) -> None:
 
 
 @pytest.mark.parametrize("before", [None, "0"])
-def test_nvcc_is_told_so(before: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nvcc_gets_the_switch_inside_the_block_only(
+    before: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv(SWITCH, raising=False)
     if before is not None:
         monkeypatch.setenv(SWITCH, before)

@@ -40,7 +40,7 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(%(symbol)s, %(symbol)s_)
     (ABI + PLAIN, "const DLTensor*", 1), (ABI + PLAIN, "const DLTensor*", 3),
     (FFI, "tvm::ffi::TensorView", 3),
 ])  # fmt: skip
-def test_a_function_of_other_arguments_is_told_when_it_is_built(
+def test_wrong_arguments_of_a_function_are_reported_at_build(
     form: str, tensor: str, count: int
 ) -> None:
     def convert(regions: Sequence[Region]) -> Code:

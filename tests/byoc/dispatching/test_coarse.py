@@ -178,7 +178,7 @@ def test_regions_form_inside_of_branches() -> None:
         np.testing.assert_allclose(machine["main"](*given).numpy(), expected, rtol=1e-6)
 
 
-def test_a_path_through_what_is_no_call_tir_and_through_extents_counts() -> None:
+def test_paths_through_other_calls_and_extents_count() -> None:
     n = tvm.tirx.Var("n", "int64")
     x = relax.Var("x", relax.TensorType(SHAPE, "float32"))
     bb = relax.BlockBuilder()

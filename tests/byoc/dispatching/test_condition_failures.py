@@ -71,7 +71,7 @@ def test_a_misspelt_operator_is_refused_where_it_is_written(name: str, reason: s
             step(name)
 
 
-def test_what_is_no_backend_is_refused_where_it_is_written() -> None:
+def test_an_invalid_backend_is_refused_where_it_is_defined() -> None:
     wrong: Any
     for wrong, reason in (({"convert": None}, "convert must be a function, got None"),
                           ({"patterns": ("add",)}, "patterns must be of Pattern, got 'add'"),

@@ -63,7 +63,7 @@ def test_a_value_that_something_else_reads_ends_the_chain() -> None:
     assert [t.ops for t in done.taken] == [("relax.add",), ("relax.nn.relu",)]
 
 
-def test_the_first_condition_that_fails_is_told() -> None:
+def test_the_first_failed_condition_is_reported() -> None:
     def build(emit: Any, rng: Any, x: Any) -> Any:
         return emit(relax.op.add(x, nets.const(rng, 1, 6)))
 

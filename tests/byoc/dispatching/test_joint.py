@@ -149,7 +149,7 @@ def test_what_is_forced_is_taken_in_the_layout_that_it_needs() -> None:
         dispatch(net(), [never], force={"conv2d": "last"}, layouts="best")
 
 
-def test_moves_that_need_not_be_done_are_no_gain_of_a_class() -> None:
+def test_needless_layout_changes_count_as_no_gain() -> None:
     def turned(emit: Any, rng: Any, x: Any) -> Any:
         back = emit(relax.op.permute_dims(emit(relax.op.permute_dims(x, [0, 2, 1])), [0, 2, 1]))
         return emit(relax.op.nn.relu(back))

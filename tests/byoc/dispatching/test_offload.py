@@ -49,7 +49,7 @@ def test_as_much_is_matched_after_lowering() -> None:
         assert row.ops_before[0] == 0 or row.ops_after[0] > 0
 
 
-def test_fewer_are_told() -> None:
+def test_fewer_offloaded_operators_are_marked() -> None:
     row = Row("m", "b", (5, 10), (4, 10), (8, 10), (9, 10))
     assert not row.good and row.as_line().endswith(", fewer")
     assert Row("m", "b", (5, 10), (5, 12), (8, 10), (7, 8)).good

@@ -108,7 +108,7 @@ def test_a_plan_of_something_else_is_refused(change: Callable[[Any], Any], reaso
         replay(_module(), _edit(change), [TOY, OTHER])
 
 
-def test_what_changed_around_a_plan_is_told(tmp_path: Path) -> None:
+def test_a_stale_plan_is_refused_with_what_changed(tmp_path: Path) -> None:
     plan = dispatch(_module(), [TOY]).plan
     with pytest.raises(PlanRefused, match="another module"):
         replay(_module((2, 7)), plan, [TOY])
@@ -123,7 +123,7 @@ def test_what_changed_around_a_plan_is_told(tmp_path: Path) -> None:
         DispatchPlan.load(tmp_path / "plan.json")
 
 
-def test_a_forced_operator_goes_where_it_is_told() -> None:
+def test_a_forced_operator_goes_to_the_given_backend() -> None:
     mod = _module()
     done = dispatch(mod, [TOY, OTHER], {"toy": 9, "other": 0}, force={"add": "other"})
     assert [(t.backend, t.ops) for t in done.taken] == [

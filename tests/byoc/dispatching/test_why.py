@@ -232,7 +232,7 @@ def test_what_would_mend_it_is_said_where_it_helps(name: str) -> None:
             assert [t.pattern for t in done.taken] == ["conv_relu"]
 
 
-def test_the_nearest_of_all_backends_is_told() -> None:
+def test_the_nearest_of_all_backends_is_reported() -> None:
     far = replace(NPU, name="far", patterns=(Pattern("dilated", one(
         "relax.nn.conv2d", attribute("dilation", [2, 2]), *CONV)),))  # fmt: skip
     mod = nets.net(conv(kernel=(8, 2, 3, 3), groups=2), IMAGE)

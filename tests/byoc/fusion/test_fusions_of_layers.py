@@ -181,7 +181,7 @@ def test_the_product_of_an_adapted_weight_is_written_by_hand() -> None:
         (reshaped_transpose, ((ROWS, WIDTH), (4, 12), (2, WIDTH), (6, 2))),
     ],
 )
-def test_operands_that_are_no_transpose_stay(build: Build, shapes: Any) -> None:
+def test_operands_that_are_not_transposes_stay(build: Build, shapes: Any) -> None:
     mod = module(build, *shapes)
     tvm.ir.assert_structural_equal(FuseTransposeMatmul()(mod), mod)
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
+import os
 import re
+import shutil
 from pathlib import Path
+from typing import Any
 
 import tvm_ffi
 
+from opinfo.byoc.backends.nvidia.cudnn.conv_epilogue import source
 from opinfo.byoc.backends.nvidia.cudnn.cudnn import HEADERS
 from opinfo.byoc.backends.nvidia.libraries.source import library_headers
 
@@ -49,13 +54,23 @@ def convolutions() -> Path:
 
 
 @functools.cache
-def host_kernels(source: str) -> bytes:
+def host_kernels(text: str) -> bytes:
     """Compile kernels for the host; in place of `compiled` of nvrtc/kernel_image.py.
 
     The result lives as long as this process: libraries keep its address.
     """
-    kernels = re.findall(r'^extern "C" __global__ .*\b(\w+)\((\w+) \w+\) \{', source, re.M)
-    text = source + "".join(f"\nEMULATED_KERNEL({name}, {kind})" for name, kind in kernels)
+    kernels = re.findall(r'^extern "C" __global__ .*\b(\w+)\((\w+) \w+\) \{', text, re.M)
+    text += "".join(f"\nEMULATED_KERNEL({name}, {kind})" for name, kind in kernels)
     path = compiled_once("-Wno-unknown-pragmas", f'-DKERNEL="{kept_text(text, ".cu")}"',
                          str(STUB / "emulated_kernel.cpp"), "-ldl")  # fmt: skip
     return f"{path}\0".encode()
+
+
+def load_copy(library: Path, folder: Path) -> Any:
+    """Load a copy of `convolutions`, which has its own memory as in another process."""
+    folder.mkdir(exist_ok=True)
+    copy = folder / f"{len(os.listdir(folder))}.so"
+    shutil.copy(library, copy)
+    loaded = ctypes.CDLL(str(copy))
+    loaded.kernels(host_kernels(source("float32")))
+    return loaded

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-import os
-import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from opinfo.byoc.backends.nvidia.cudnn.conv_epilogue import source
-
-from .nvidia_library import convolutions, host_kernels
+from .nvidia_library import convolutions, load_copy
 
 
 @pytest.fixture(scope="module")
@@ -26,22 +21,13 @@ def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cudnn"
 
 
-def process(library: Path, folder: Path) -> Any:
-    """The library with memory of its own, as another process has it."""
-    copy = folder / f"{len(os.listdir(folder))}.so"
-    shutil.copy(library, copy)
-    loaded = ctypes.CDLL(str(copy))
-    loaded.kernels(host_kernels(source("float32")))
-    return loaded
-
-
 def test_what_is_kept_is_not_built_when_a_library_is_checked(
     library: Path, records: Path, tmp_path: Path
 ) -> None:
-    first = process(library, tmp_path)
+    first = load_copy(library, tmp_path)
     assert [first.check(k) > 0 for k in range(3)] == [True, True, False]  # two share a choice
     assert len(list(records.iterdir())) == 2
-    second = process(library, tmp_path)
+    second = load_copy(library, tmp_path)
     for k in range(3):
         assert second.check(k) == 0 and second.planned() == 0
 
@@ -49,10 +35,10 @@ def test_what_is_kept_is_not_built_when_a_library_is_checked(
 def test_the_first_call_builds_one_plan_of_each_choice(
     library: Path, records: Path, tmp_path: Path
 ) -> None:
-    first = process(library, tmp_path)
+    first = load_copy(library, tmp_path)
     for k in range(3):
         first.check(k)
-    second = process(library, tmp_path)
+    second = load_copy(library, tmp_path)
     second.check(0)
     assert second.first_call() == 0 and second.planned() == 2
     assert first.first_call() == 0 and first.planned() == 0  # it has them
@@ -61,16 +47,16 @@ def test_the_first_call_builds_one_plan_of_each_choice(
 def test_only_what_is_not_kept_is_prepared_for_a_check(
     library: Path, records: Path, tmp_path: Path
 ) -> None:
-    alone = process(library, tmp_path)
+    alone = load_copy(library, tmp_path)
     alone.prepare_alone(1)
     prepared = alone.planned()
-    loaded = process(library, tmp_path)
+    loaded = load_copy(library, tmp_path)
     assert loaded.check(1) > 0
     both = loaded.planned()  # those of the other regions were prepared with it
     loaded.check(0)
     (wide,) = (r for r in records.iterdir() if "x,1,3,1,6" in r.read_text())
     wide.unlink()
-    again = process(library, tmp_path)
+    again = load_copy(library, tmp_path)
     assert again.check(0) == 0 and again.planned() == 0
     assert again.check(1) > 0 and again.planned() == both - prepared
     assert wide.exists()
@@ -80,7 +66,7 @@ def test_what_was_prepared_is_timed_after_the_time_is_spent(
     library: Path, records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPINFO_CUDNN_SECONDS", "0")
-    loaded = process(library, tmp_path)
+    loaded = load_copy(library, tmp_path)
     loaded.prepare_alone(0)
     assert loaded.check(0) > 0
     assert loaded.check(1) == 0  # takes the first plan
@@ -92,16 +78,16 @@ def test_a_record_that_cannot_be_taken_is_found_by_the_call(
     library: Path, records: Path, tmp_path: Path
 ) -> None:
     """The same version on the same device has the engine, unless somebody wrote the file."""
-    process(library, tmp_path).check(0)
+    load_copy(library, tmp_path).check(0)
     (record,) = records.iterdir()
     key = record.read_text().splitlines()[0]
     record.write_text(f"{key}\n0 9 0 end\n")
-    loaded = process(library, tmp_path)
+    loaded = load_copy(library, tmp_path)
     assert loaded.check(0) == 0 and loaded.planned() == 0
     loaded.prepare_alone(0)
     assert loaded.planned() > 1
     record.write_text(f"{key}\n7 2 0 end\n")  # no form has the number 7
-    assert process(library, tmp_path).check(0) > 0
+    assert load_copy(library, tmp_path).check(0) > 0
 
 
 def test_a_new_batch_builds_the_plans_of_all_regions_at_once(
@@ -113,7 +99,7 @@ def test_a_new_batch_builds_the_plans_of_all_regions_at_once(
         assert loaded.call(k, ctypes.c_int64(batch), ctypes.c_int64(pixels)) == 1
         return int(loaded.planned())
 
-    loaded = process(library, tmp_path)
+    loaded = load_copy(library, tmp_path)
     assert [call(0, 2, 5), call(1, 2, 6), call(0, 2, 5)] == [2, 0, 0]
     assert [call(1, 3, 6), call(0, 3, 5)] == [2, 0]
     assert not records.exists()
@@ -122,7 +108,7 @@ def test_a_new_batch_builds_the_plans_of_all_regions_at_once(
 def test_a_region_of_other_sizes_builds_its_plan(
     library: Path, records: Path, tmp_path: Path
 ) -> None:
-    loaded = process(library, tmp_path)
+    loaded = load_copy(library, tmp_path)
     loaded.first_call()  # what is static has its plans
     for batch, pixels, planned in ((2, 5, 1), (2, 7, 1), (2, 5, 0)):
         assert loaded.call(2, ctypes.c_int64(batch), ctypes.c_int64(pixels)) == 1
@@ -132,7 +118,7 @@ def test_a_region_of_other_sizes_builds_its_plan(
 def test_a_region_without_a_kernel_is_still_found(
     library: Path, records: Path, tmp_path: Path
 ) -> None:
-    loaded = process(library, tmp_path)
+    loaded = load_copy(library, tmp_path)
     loaded.runs(0)
     try:
         assert loaded.check(1) == -1 and not list(records.iterdir())

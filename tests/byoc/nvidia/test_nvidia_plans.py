@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-import os
-import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from opinfo.byoc.backends.nvidia.cudnn.conv_epilogue import source
-
-from .nvidia_library import convolutions, host_kernels
+from .nvidia_library import convolutions, load_copy
 
 
 @pytest.fixture(scope="module")
@@ -25,16 +21,6 @@ def library() -> Path:
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("OPINFO_CACHE", str(tmp_path))
     return tmp_path / "cudnn"
-
-
-def process(library: Path, folder: Path) -> Any:
-    """The library with memory of its own, as another process has it."""
-    folder.mkdir(exist_ok=True)
-    copy = folder / f"{len(os.listdir(folder))}.so"
-    shutil.copy(library, copy)
-    loaded = ctypes.CDLL(str(copy))
-    loaded.kernels(host_kernels(source("float32")))
-    return loaded
 
 
 def run(loaded: Any, *ways: int, pixels: int = 5, most_operations: int = 99) -> int:
@@ -60,7 +46,7 @@ FORMS = {(1, 1): "0", (1, 0): "1", (0, 0): "2"}
 def test_what_no_engine_fuses_is_a_kernel_of_our_own(
     ways: tuple[int, int], library: Path, cache: Path, tmp_path: Path
 ) -> None:
-    assert run(process(library, tmp_path / "so"), *ways, 0) > 0
+    assert run(load_copy(library, tmp_path / "so"), *ways, 0) > 0
     key, choice = chosen(cache)
     assert choice.split()[0] == FORMS[ways] and choice.endswith(" end")
     assert "sm_90 x1 cudnn 91900" in key and "w,4,3,1,1" in key
@@ -71,7 +57,7 @@ def test_what_no_engine_fuses_is_a_kernel_of_our_own(
 def test_a_second_device_gets_a_plan_of_its_own_by_the_same_choice(
     library: Path, cache: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    loaded = process(library, tmp_path / "so")
+    loaded = load_copy(library, tmp_path / "so")
     assert run(loaded, 1, 1, 0) > 0
     first = chosen(cache)
     loaded.on(1)
@@ -99,7 +85,7 @@ TIMES: dict[tuple[float, ...], str] = {
 def test_the_fastest_form_is_taken(
     times: tuple[float, ...], library: Path, cache: Path, tmp_path: Path
 ) -> None:
-    loaded = process(library, tmp_path / "so")
+    loaded = load_copy(library, tmp_path / "so")
     loaded.plans_times(*map(ctypes.c_float, times))
     try:
         assert run(loaded, 1, 1, 0) > 0
@@ -108,17 +94,17 @@ def test_the_fastest_form_is_taken(
             *map(ctypes.c_float, (1, 1, 1, 1, 1))
         )  # all copies of the library share them
     assert chosen(cache)[1] == f"{TIMES[times]} end"
-    assert run(process(library, tmp_path / "so"), 1, 1, 0) == 0  # another process takes it again
+    assert run(load_copy(library, tmp_path / "so"), 1, 1, 0) == 0  # another process takes it again
 
 
 def test_handles_of_threads_that_ended_are_taken_again(library: Path, tmp_path: Path) -> None:
-    assert process(library, tmp_path / "so").handles(5) == 1
+    assert load_copy(library, tmp_path / "so").handles(5) == 1
 
 
 def test_a_choice_is_kept_for_other_processes(library: Path, cache: Path, tmp_path: Path) -> None:
-    first = process(library, tmp_path / "so")
+    first = load_copy(library, tmp_path / "so")
     assert run(first, 1, 1, 0) > 0 and run(first, 1, 1, 0) == 0
-    assert run(process(library, tmp_path / "so"), 1, 1, 0) == 0
+    assert run(load_copy(library, tmp_path / "so"), 1, 1, 0) == 0
     assert run(first, 1, 1, 0, pixels=6) > 0
     assert len(list(cache.iterdir())) == 2
 
@@ -127,11 +113,11 @@ def test_a_choice_is_kept_for_other_processes(library: Path, cache: Path, tmp_pa
 def test_a_damaged_file_is_said_and_made_again(
     text: str, library: Path, cache: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(process(library, tmp_path / "so"), 1, 1, 0) > 0
+    assert run(load_copy(library, tmp_path / "so"), 1, 1, 0) > 0
     (record,) = cache.iterdir()
     good = record.read_text()
     record.write_text(text)
-    assert run(process(library, tmp_path / "so"), 1, 1, 0) > 0
+    assert run(load_copy(library, tmp_path / "so"), 1, 1, 0) > 0
     assert f"{record} is damaged; cuDNN's engines are timed again" in capfd.readouterr().err
     assert record.read_text() == good
 
@@ -139,28 +125,28 @@ def test_a_damaged_file_is_said_and_made_again(
 def test_a_record_of_another_convolution_or_engine_is_not_taken(
     library: Path, cache: Path, tmp_path: Path
 ) -> None:
-    assert run(process(library, tmp_path / "so"), 1, 1, 0) > 0
+    assert run(load_copy(library, tmp_path / "so"), 1, 1, 0) > 0
     (record,) = cache.iterdir()
     key, choice = record.read_text().splitlines()
     for text in (f"{key} of old\n{choice}\n", f"{key}\n0 9 0 end\n", f"{key}\n0 1 0 end\n"):
         record.write_text(text)
-        assert run(process(library, tmp_path / "so"), 1, 1, 0) > 0
+        assert run(load_copy(library, tmp_path / "so"), 1, 1, 0) > 0
         assert record.read_text() == f"{key}\n{choice}\n"
 
 
 def test_a_folder_that_others_can_write_to_is_not_read(
     library: Path, cache: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(process(library, tmp_path / "so"), 1, 1, 0) > 0
+    assert run(load_copy(library, tmp_path / "so"), 1, 1, 0) > 0
     cache.chmod(0o777)
-    assert run(process(library, tmp_path / "so"), 1, 1, 0) > 0
+    assert run(load_copy(library, tmp_path / "so"), 1, 1, 0) > 0
     assert "can be written by other users" in capfd.readouterr().err
 
 
 def test_regions_with_the_same_convolution_share_what_is_chosen(
     library: Path, cache: Path, tmp_path: Path
 ) -> None:
-    loaded = process(library, tmp_path / "so")
+    loaded = load_copy(library, tmp_path / "so")
     assert run(loaded, 1, 1, 0) > 0
     for record in cache.iterdir():
         record.unlink()
@@ -177,7 +163,7 @@ def test_so_many_plans_are_timed(
         # The stub names three configurations of the engine that is allowed. A convolution alone has
         # one more engine, in either layout, and three other values of a knob of both. Each is run
         # twice, then the best of three forms.
-        timed.append(run(process(library, tmp_path / "so"), 1, 0, 0))
+        timed.append(run(load_copy(library, tmp_path / "so"), 1, 0, 0))
     assert timed == [2 * (n + 2 * (n + 1 + 2 * 3) + 3) for n in (1, 2, 3)]
 
 
@@ -186,30 +172,30 @@ def test_after_the_time_is_spent_the_first_plan_is_taken_and_not_kept(
 ) -> None:
     monkeypatch.setenv("OPINFO_CUDNN_SECONDS", "0")
     for ways in FORMS:
-        assert run(process(library, tmp_path / "so"), *ways, 0) == 0
+        assert run(load_copy(library, tmp_path / "so"), *ways, 0) == 0
     assert not cache.exists()
 
 
 def test_nothing_is_timed_while_a_graph_is_captured(
     library: Path, cache: Path, tmp_path: Path
 ) -> None:
-    assert run(process(library, tmp_path / "so"), 1, 1, 7) == 0
+    assert run(load_copy(library, tmp_path / "so"), 1, 1, 7) == 0
     assert not cache.exists()
 
 
 def test_a_plan_that_is_refused_when_it_is_run_is_replaced(
     library: Path, cache: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    first = process(library, tmp_path / "so")
+    first = load_copy(library, tmp_path / "so")
     assert run(first, 1, 1, 0, most_operations=1) > 0
     told = capfd.readouterr().err
     assert told.count("opinfo: conv: cuDNN does not run the engine that was chosen") == 1
     (record,) = cache.iterdir()
     assert record.read_text().splitlines()[1].startswith("2 ")
     assert run(first, 1, 1, 0, most_operations=1) == 0
-    assert run(process(library, tmp_path / "so"), 1, 1, 0, most_operations=1) == 0
+    assert run(load_copy(library, tmp_path / "so"), 1, 1, 0, most_operations=1) == 0
     assert not capfd.readouterr().err
 
 
 def test_a_convolution_that_no_plan_runs_raises(library: Path, cache: Path, tmp_path: Path) -> None:
-    assert run(process(library, tmp_path / "so"), 1, 1, 0, most_operations=0) == -1
+    assert run(load_copy(library, tmp_path / "so"), 1, 1, 0, most_operations=0) == -1

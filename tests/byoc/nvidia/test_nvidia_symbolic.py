@@ -13,7 +13,6 @@ import tvm
 from tvm import relax, tirx
 
 from opinfo.byoc.backends.common.moved_axes import Strided
-from opinfo.byoc.backends.nvidia.attention import attention
 from opinfo.byoc.compile import CompiledModule, compile_module
 from opinfo.byoc.dispatching.dispatch import dispatch
 from opinfo.byoc.patterns.extents.symbolic_extents import (
@@ -28,16 +27,11 @@ from ..attention.nvidia_attention_cases import attended, heads, merged
 from .test_nvidia import on_stub
 
 nn, op = relax.op.nn, relax.op
+pytestmark = pytest.mark.usefixtures("cudnn_frontend")
 Build = Callable[..., Any]
 B, S, T = (tirx.Var(name, "int64") for name in "bst")
 HEADS, HEAD = 3, 16
 WIDTH = HEADS * HEAD
-
-
-@pytest.fixture(autouse=True)
-def frontend(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The headers of the stub are those of cuDNN's frontend."""
-    monkeypatch.setattr(attention, "missing", lambda: None)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -101,7 +101,7 @@ def test_another_tensor_at_the_same_address(machine: Machine) -> None:
     assert len(seen) == 1
 
 
-def test_a_view_that_is_not_compact_is_no_other_tensor(machine: Machine) -> None:
+def test_a_view_with_gaps_does_not_reuse_a_compact_instance(machine: Machine) -> None:
     memory = np.zeros((3, 8), "float32")
     for _ in range(3):
         plain = tvm_ffi.from_dlpack(memory.reshape(-1)[:12].reshape(3, 4))

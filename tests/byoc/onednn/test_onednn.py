@@ -57,7 +57,7 @@ def test_a_function_of_a_scalar_stays_with_tvm() -> None:
     assert left.why == "onednn, pattern pointwise: the result has no axes, expected at least one"
 
 
-def test_what_rounds_elsewhere_is_told() -> None:
+def test_regions_say_how_they_round_differently() -> None:
     told = {t.ops: t.rounds for t in compiled().dispatched.taken if t.rounds}
     factors = "factors by channel are multiplied into the weights"
     one = "several operators are computed as one function"

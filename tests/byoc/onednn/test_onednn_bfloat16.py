@@ -65,7 +65,7 @@ def test_what_is_computed_in_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("flags", "has"), [("avx512bw avx512_bf16", True), ("avx512bw", False)])
-def test_a_cpu_without_it_is_told(
+def test_a_cpu_without_bfloat16_is_reported(
     flags: str, has: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     info = tmp_path / "cpuinfo"

@@ -26,20 +26,8 @@ from opinfo.byoc.prepare.prepare import prepare
 from ...common.run import run
 from ...layout import nets
 from ...layout.nets import const
-from .onnx_cases import (
-    CASES,
-    HALF,
-    QUOTIENT,
-    REMAINDER,
-    ROUNDED,
-    SUMS,
-    TURNED,
-    WIDE,
-    OnnxCase,
-    module,
-    recording,
-    values,
-)
+from .cases.onnx_case import HALF, QUOTIENT, REMAINDER, ROUNDED, SUMS, TURNED, WIDE, OnnxCase
+from .onnx_cases import CASES, module, recording, values
 
 nn, op = relax.op.nn, relax.op
 

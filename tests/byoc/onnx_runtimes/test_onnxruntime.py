@@ -18,7 +18,7 @@ from opinfo.byoc.dispatching.dispatch import dispatch
 from ...common.run import run
 from ...layout import nets
 from ...layout.nets import const
-from .onnx_cases import call
+from .cases.onnx_case import call
 
 nn, op = relax.op.nn, relax.op
 N = tvm.tirx.Var("n", "int64")

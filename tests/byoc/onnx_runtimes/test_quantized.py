@@ -139,7 +139,7 @@ def test_a_constant_may_be_quantized() -> None:
     np.testing.assert_array_equal(run(ready, [np.ones(3, "float32")])[0], [1.5, 2, -2])
 
 
-def test_a_refusal_is_told_where_it_is_forced_or_folded() -> None:
+def test_refusals_are_reported_when_forced_or_folded() -> None:
     mod = REFUSED["weights around another zero"][0].module()
     with pytest.warns(
         UserWarning,

@@ -152,7 +152,7 @@ def _plain(value: Any, call: Any, name: str) -> Any:
         return int(value)
 
 
-def test_a_packed_op_stays_with_its_layouts_told() -> None:
+def test_a_packed_op_stays_and_its_layouts_are_named() -> None:
     def packed(sch: Any) -> None:
         block = sch.get_sblock("compute")
         sch.transform_layout(

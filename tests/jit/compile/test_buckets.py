@@ -165,7 +165,7 @@ def test_small_ranges_are_compiled_whole_and_large_ones_at_their_end() -> None:
     )
 
 
-def test_more_shapes_than_allowed_are_left_and_told() -> None:
+def test_shapes_beyond_the_limit_use_the_generic_kernel() -> None:
     given = Config(Aot(max_variants=2), dims={"n": Dim(likely=(1, 2, 3))})
     (function,) = specialize_shapes(lowered(modules.dense()), given).functions
     assert function.why == "2 shapes; 1 more served by the generic kernel"

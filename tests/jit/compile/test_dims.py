@@ -64,7 +64,7 @@ def test_a_dimension_that_stands_nowhere_alone_is_refused() -> None:
         symbols(hidden)
 
 
-def test_two_variables_of_one_name_are_told_apart() -> None:
+def test_two_variables_of_one_name_stay_distinct() -> None:
     n, other = tirx.Var("n", "int64"), tirx.Var("n", "int64")
     a, b = tirx.decl_buffer((n,), name="a"), tirx.decl_buffer((other,), name="b")
     func = tirx.PrimFunc([a, b], tirx.Evaluate(0))
@@ -120,7 +120,7 @@ def masked(a: T.handle, most: T.int64, times: T.int64, b: T.handle) -> None:
             B[vi] = B[vi] + T.if_then_else(vi < most, A[vi], T.float32(1))
 
 
-def test_a_number_on_which_no_loop_depends_is_no_dimension() -> None:
+def test_a_number_no_loop_depends_on_is_not_a_dimension() -> None:
     """It stays what it is: a kernel for each value would be one for each position."""
     assert [(s.name, s.param, s.axis) for s in symbols(masked)] == [("n", 0, 0), ("times", 2, None)]
     bound = bind(masked, {"n": 3, "times": 2})

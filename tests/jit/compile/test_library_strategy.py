@@ -64,6 +64,6 @@ def test_what_no_library_takes_is_generic() -> None:
         attention(session, 4, 9)
 
 
-def test_a_library_is_no_strategy_of_a_fused_function() -> None:
+def test_a_fused_function_cannot_have_the_library_strategy() -> None:
     with pytest.raises(ValueError, match="the strategy of fused_matmul_relu is Library"):
         compile_shapes(modules.dense(), Config(by_function={"fused_matmul_relu": "library"}))

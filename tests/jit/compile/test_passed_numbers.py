@@ -134,7 +134,7 @@ def two() -> Any:
     return bb.get()
 
 
-def test_two_dimensions_of_one_name_are_told_apart_by_their_places() -> None:
+def test_two_dimensions_of_one_name_are_given_by_place() -> None:
     message = "several dimensions are named n: give the place instead, one of x:0, y:0"
     with pytest.raises(ValueError, match=message):
         specialize_shapes(lowered(two()), Config("aot", dims={"n": Dim(1, 8)}))

@@ -87,7 +87,7 @@ def test_ranges_of_a_model_are_those_of_what_its_functions_see() -> None:
     assert spans_at(two, {"other": (Range(1, 4),)}) == ()
 
 
-def test_more_kernels_than_allowed_are_left_and_told() -> None:
+def test_kernels_beyond_the_limit_are_replaced_by_the_generic_one() -> None:
     given = Config(Aot({"n": (1, 2)}, ranges={"n": ((3, 4), (5, 9))}, max_variants=3))
     (function,) = specialize_shapes(lowered(modules.dense()), given).functions
     assert function.why == "2 shapes, 1 range; 1 more served by the generic kernel"
@@ -114,7 +114,7 @@ def test_one_kernel_at_the_upper_end() -> None:
     assert none.why == "no upper bound is declared for n: use `Dim(low, high)`"
 
 
-def test_a_range_that_is_as_good_as_none_is_told() -> None:
+def test_a_range_that_bounds_nothing_is_reported() -> None:
     """From 1 on, without a multiple, to an end beyond all sizes."""
     given = Config(Aot(ranges={"n": ((1, 2**31), (1, 2**30))}))
     (function,) = specialize_shapes(lowered(modules.dense()), given).functions

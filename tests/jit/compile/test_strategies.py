@@ -123,7 +123,7 @@ def test_a_function_may_have_several_results(how: Any) -> None:
      (lambda: specialize_shapes(lowered(modules.dense()), Config(dims={"n": cast("Dim", (1, 8))})),
       r"dims: n: expected a Dim, such as Dim\(1, 8\), got \(1, 8\)")],
 )  # fmt: skip
-def test_numbers_that_are_none_are_told(made: Any, message: str) -> None:
+def test_invalid_numbers_are_refused(made: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         made()
     assert Aot({"n": (cast("int", np.int64(4)),)}).buckets == {"n": (4,)}
@@ -140,7 +140,7 @@ def test_functions_of_one_shape_are_scheduled() -> None:
     [("fast", "expected a strategy or one of generic, aot, jit, library, record, got 'fast'"),
      (Config("jit", by_op={"relax.add": "quick"}), "got 'quick'")],
 )  # fmt: skip
-def test_what_is_no_strategy_is_refused(given: Any, message: str) -> None:
+def test_an_invalid_strategy_is_refused(given: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         specialize_shapes(lowered(modules.dense()), given)
 
@@ -168,7 +168,9 @@ def test_names_that_mean_nothing_are_refused(given: Config, message: str) -> Non
         specialize_shapes(lowered(modules.dense()), given)
 
 
-def test_a_schedule_that_does_not_build_is_left_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_schedule_that_does_not_build_is_dropped_and_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """`free` is defined nowhere: TVM refuses the function."""
 
     def broken(func: Any, target: Any) -> Any:

@@ -10,7 +10,8 @@ from benchmarks.shapes.padding import page, rows
 
 from ..legalised import kernel
 from . import oracle
-from .test_padding import divided, op
+from .test_padding import op
+from .test_padding_conditions import divided
 
 
 def test_random_kernels_are_as_proved() -> None:

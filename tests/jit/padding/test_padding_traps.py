@@ -87,7 +87,7 @@ def by_gap(p: T.handle, y: T.Buffer((1,), "int64")) -> None:
     y[0] = x[0]
 
 
-def test_a_divisor_that_is_no_data_may_be_zero_at_another_size() -> None:
+def test_a_divisor_made_of_sizes_may_be_zero_at_another_size() -> None:
     found = pad_safe(by_gap, "n")
     assert isinstance(found, Refusal) and "may be zero" in found.reason, found
     assert "may be zero" not in str(pad_safe(by_size, "n"))

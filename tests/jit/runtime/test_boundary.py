@@ -184,7 +184,7 @@ def test_expressions_are_checked_when_all_symbols_are_known() -> None:
         Boundary(signature, {"k": Range(1, 4)})
 
 
-def test_what_is_no_tensor_is_passed_on() -> None:
+def test_arguments_that_are_not_tensors_are_passed_on() -> None:
     params = [relax.Var("s", relax.ShapeType(ndim=2)), relax.Var("x", relax.TensorType(ndim=2))]
     builder = relax.BlockBuilder()
     with builder.function("f", params):
@@ -267,7 +267,7 @@ def test_a_signature_travels_as_json() -> None:
      {"format": 2, "function": "f", "params": [{**TOLD, "fields": [{"name": "y"}]}]},
      {"format": 2, "function": "f", "params": [{**TOLD, "shape": [1.5]}]}],
 )  # fmt: skip
-def test_what_is_no_signature_is_told(broken: Any) -> None:
+def test_an_invalid_signature_is_refused(broken: Any) -> None:
     with pytest.raises(ValueError, match="not a signature"):
         Signature.from_json(broken)
 

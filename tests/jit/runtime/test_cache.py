@@ -13,15 +13,10 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
-from opinfo.jit.compile.compile_shapes import CompiledShapes, compile_shapes
+from opinfo.jit.compile.compile_shapes import CompiledShapes
 from opinfo.jit.runtime.library import Sites
 from tests.jit import modules
 from tests.jit.modules import WIDTH
-
-
-@pytest.fixture(scope="module")
-def compiled() -> CompiledShapes:
-    return compile_shapes(modules.dense())
 
 
 class Loaded:
@@ -81,7 +76,7 @@ def test_a_kernel_serves_its_shape_and_no_other(loaded: Loaded) -> None:
     np.testing.assert_allclose(loaded(4), modules.expected(modules.rows(4)), rtol=1e-5, atol=1e-6)
 
 
-def test_forty_kernels_are_told_apart(loaded: Loaded) -> None:
+def test_forty_kernels_are_distinguished(loaded: Loaded) -> None:
     kernels = [filled(k) for k in range(7)]
     for n in range(1, 41):
         loaded.insert(n, kernels[n % 7])
@@ -191,7 +186,7 @@ def test_shapes_beyond_the_bound_are_not_counted(compiled: CompiledShapes) -> No
     assert len(stats["misses"]) == 3 and stats["uncounted"] == 5
 
 
-def test_many_shapes_are_told_apart(compiled: CompiledShapes) -> None:
+def test_misses_of_many_shapes_are_counted_apart(compiled: CompiledShapes) -> None:
     loaded = Loaded(compiled)
     loaded.sites.configure(loaded.site, "record", 4096)
     for _ in range(2):

@@ -100,14 +100,14 @@ GOOD: dict[str, object] = {"site": "s", "function": "f", "values": {"n": 1}, "co
      json.dumps({"format": 1, "functions": [], "shapes": [GOOD]}),
      json.dumps({"format": 1, "functions": {"f": 3}, "shapes": [GOOD]})],
 )  # fmt: skip
-def test_what_is_no_record_is_one_error(tmp_path: Path, message: str) -> None:
+def test_an_invalid_record_is_a_record_error(tmp_path: Path, message: str) -> None:
     path = tmp_path / "shapes.json"
     path.write_text(message)
     with pytest.raises(RecordError, match=r"shapes\.json is not a recording of shapes: "):
         Recording.load(path)
 
 
-def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+def test_bytes_that_are_not_text_are_refused(tmp_path: Path) -> None:
     (tmp_path / "r").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(RecordError, match="not a record"):
         Recording.load(tmp_path / "r")

@@ -90,7 +90,7 @@ def test_a_forked_process_leaves_its_parent_alone(
         assert session.stats().counts == {"compiled": 2}
 
 
-def test_a_file_that_is_no_library_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_library_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "model.so"
     path.write_text("hello")
     for _ in range(2):  # it is not taken for served after the first time

@@ -67,7 +67,7 @@ def test_a_stored_kernel_that_is_cut_while_it_serves(
                 assert session.stats().sites[0].hits == 3
 
 
-def test_a_kernel_that_breaks_is_told_and_not_made_again(compiled: CompiledShapes) -> None:
+def test_a_kernel_that_fails_is_reported_and_not_rebuilt(compiled: CompiledShapes) -> None:
     def broken(*args: Any) -> None:
         raise RuntimeError("no memory")
 

@@ -82,7 +82,7 @@ def test_what_is_copied_or_refused_is_not(straight: Any, args: Any) -> None:
      ("float32", "3"), ("float32", None), ("float32", True), ("float32", 3), ("int64", True),
      ("bool", 1)],
 )  # fmt: skip
-def test_what_is_no_such_number_is_not(straight: Any, dtype: str, given: Any) -> None:
+def test_numbers_of_another_type_or_range_are_not(straight: Any, dtype: str, given: Any) -> None:
     assert not called(straight, one(dtype, None, kind="number"), (given,))
 
 
@@ -131,7 +131,7 @@ def test_another_device_or_dtype_is_not(straight: Any) -> None:
 
 @pytest.mark.parametrize("given", [None, 3, (2, 3), tvm_ffi.Shape((2,)), tvm_ffi.Shape((2, 4)),
                                    tvm_ffi.Shape((-2, 3)), tvm_ffi.Shape((9, 3))])  # fmt: skip
-def test_what_is_no_such_shape_is_not(straight: Any, given: Any) -> None:
+def test_shapes_that_do_not_fit_are_not(straight: Any, given: Any) -> None:
     check = of("shape", ("n", 3), ranges={"n": Range(1, 8)}, strict=True)
     assert not called(straight, check, (given,))
 
@@ -167,7 +167,7 @@ def test_an_error_of_the_model_is_its_own() -> None:
             session(given)
 
 
-def test_an_error_of_the_model_is_told_and_it_runs_once() -> None:
+def test_an_error_of_the_model_is_raised_and_it_runs_once() -> None:
     calls: list[int] = []
 
     def checked(x: Any) -> None:

@@ -62,7 +62,7 @@ def test_a_buffer_that_two_stages_write_is_refused() -> None:
     assert isinstance(found, Refusal) and "written by several blocks" in found.reason
 
 
-def test_loops_that_are_no_stages_are_refused() -> None:
+def test_loops_without_blocks_are_refused() -> None:
     @T.prim_func(private=True, s_tir=True)
     def scan(x: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")) -> None:
         T.func_attr({"tirx.noalias": True})

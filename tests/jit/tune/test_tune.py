@@ -88,7 +88,7 @@ def test_what_has_enough_trials_is_not_searched_for_again(tmp_path: Path, bench:
     assert bench.asked == [1] and found.new == 1
 
 
-def test_what_fails_is_told_and_never_used(tmp_path: Path, bench: Any) -> None:
+def test_failed_trials_are_reported_and_never_used(tmp_path: Path, bench: Any) -> None:
     bench.wrong = 1000
     (task,) = tasks(recording((4, 1)))
     (found,) = tune([task], tmp_path, trials=2)
@@ -145,7 +145,7 @@ def test_a_torn_line_is_mended_and_no_reader_minds(tmp_path: Path, bench: Any) -
 @pytest.mark.parametrize(
     ("name", "text"), [(WORKLOADS, "{]\n"), (RECORDS, "3\n"), (SEARCHED, "[]")]
 )
-def test_what_is_no_database_is_told(tmp_path: Path, bench: Any, name: str, text: str) -> None:
+def test_an_invalid_database_is_refused(tmp_path: Path, bench: Any, name: str, text: str) -> None:
     todo = tasks(recording((4, 1)))
     tune(todo, tmp_path, trials=1)
     (tmp_path / name).write_text(text)
@@ -190,7 +190,7 @@ def test_the_next_compile_uses_what_was_found(tmp_path: Path, bench: Any) -> Non
         np.testing.assert_array_equal(out.numpy(), x @ w)
 
 
-def test_what_cannot_be_searched_for_is_told_and_the_rest_is_tuned(
+def test_a_failed_search_is_reported_and_the_rest_is_tuned(
     tmp_path: Path, bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = tasks(recording((4, 2), (5, 1)))

@@ -37,7 +37,7 @@ def test_growth_is_the_exponent() -> None:
     assert growth([_row(500, 2.0), _row(1000, 3.0), _row(5000, 200.0)]) == pytest.approx(2)
 
 
-def test_rows_that_are_measured_again_are_told_anew() -> None:
+def test_rows_that_are_measured_again_are_replaced() -> None:
     rows = merged([_row(500, 1.0), _row(5000, 9.0)], [_row(5000, 8.0), _row(2000, 3.0)])
     assert [(r["ops"], r["seconds"]) for r in rows] == [(500, 1.0), (5000, 8.0), (2000, 3.0)]
 

@@ -111,7 +111,7 @@ def test_a_name_decides_nothing() -> None:
     assert count(_called(relu, (4, 8), (8, 4))) == Conversions(1, 128)
 
 
-def test_what_computes_gathers_or_flips_is_no_conversion() -> None:
+def test_computing_gathering_and_flipping_are_not_conversions() -> None:
     @T.prim_func(private=True)
     def scaled(a: T.Buffer((4, 8), "float32"), out: T.Buffer((8, 4), "float32")) -> None:
         for i, j in T.grid(8, 4):
@@ -129,7 +129,7 @@ def test_what_computes_gathers_or_flips_is_no_conversion() -> None:
         assert count(LOWER(module(body))) == NONE
 
 
-def test_windows_and_reversed_parts_are_no_conversions() -> None:
+def test_windows_and_reversed_parts_are_not_conversions() -> None:
     """Neither reads each element at most once, in a mixed radix."""
 
     @T.prim_func(private=True)
@@ -258,7 +258,7 @@ def test_transposes_are_mixed_radix(shape: tuple[int, ...], order: tuple[int, ..
     assert not mixed_radix(line[::-1]) and not mixed_radix(np.roll(line, 1))
 
 
-def test_what_is_not_understood_is_no_copy() -> None:
+def test_an_unknown_definition_is_not_a_conversion() -> None:
     from opinfo.analysis.chain.tensor_program import TensorDefinition
     from opinfo.analysis.terms.term import TensorVar
 

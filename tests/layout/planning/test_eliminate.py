@@ -75,12 +75,12 @@ def test_parts_that_meet_in_one_value_are_solved_however_many_they_are() -> None
     assert _holds(rows, found.chosen)
 
 
-def test_where_too_many_meet_there_is_no_answer() -> None:
+def test_elimination_gives_up_when_too_many_variables_meet() -> None:
     rows: Rows = [(1.0, {a: 1.0, b: 1.0}) for a, b in combinations(range(24), 2)]
     assert eliminated(_part([1.0] * 24, rows)) is None
     assert solve(BinaryProgram([1.0] * 24, rows)).objective == 23
 
 
-def test_without_a_solution_there_is_no_answer() -> None:
+def test_infeasible_constraints_give_none() -> None:
     rows: Rows = [*_one_of(range(2)), (1.0, {0: 1.0}), (1.0, {1: 1.0})]
     assert eliminated(_part([1.0, 1.0], rows)) is None

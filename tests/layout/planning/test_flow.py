@@ -99,7 +99,7 @@ def test_a_transpose_that_is_none() -> None:
         lowered(lambda x: relax.op.flip(x, 1), IMAGE),
     ],
 )
-def test_offsets_that_are_no_multiple_of_the_packing(func: Any) -> None:
+def test_offsets_must_be_multiples_of_the_packing(func: Any) -> None:
     assert spread(flow(func), 0, named("NCHW4c")) is None
 
 

@@ -79,7 +79,7 @@ def test_rows_of_either_operand_may_come_last() -> None:
     assert (q, k) == (turned, turned)
 
 
-def test_a_summed_axis_that_is_split_is_no_matrix_product() -> None:
+def test_a_summed_axis_that_is_split_is_not_a_matmul() -> None:
     blocks = flow(lowered(relax.op.matmul, (2, 5, 12), (12, 12)))
     form = operator_form(blocks, [(2, 5, 12), (12, 12), (2, 5, 12)])
     assert isinstance(form, ProductForm)
@@ -88,7 +88,7 @@ def test_a_summed_axis_that_is_split_is_no_matrix_product() -> None:
     assert list(form.results(0, TURNED)) == [TURNED]
 
 
-def test_rows_and_columns_of_one_operand_are_no_matrix_product() -> None:
+def test_rows_and_columns_of_one_operand_are_not_a_matmul() -> None:
     func = lowered(relax.op.matmul, (5, 12), (12, 6))
     assert not forms(func, Layout(((Digit(0), Digit(1)),)))
     split = Layout(((Digit(0),), (Digit(1, 2),), (Digit(1, 1, 2),)))

@@ -191,7 +191,7 @@ def test_a_module_that_calls_what_it_does_not_define() -> None:
         plan_layout(broken, NHWC)
 
 
-def test_a_want_that_is_not_met_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_requested_layout_that_is_not_met_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     def build(emit: Any, rng: Any, *xs: Any) -> Any:
         return emit(relax.op.nn.conv2d(*xs, padding=1))
 

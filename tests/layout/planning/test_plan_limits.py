@@ -176,7 +176,7 @@ def test_conversions_that_undo_each_other_go() -> None:
     assert not names(mod)
 
 
-def test_equal_shapes_are_no_reason_to_cancel() -> None:
+def test_equal_shapes_alone_do_not_cancel_transforms() -> None:
     def build(emit: Any, rng: Any, x: Any) -> Any:
         y = emit(relax.op.layout_transform(x, index_map=lambda i, j: (j, i)))
         return emit(relax.op.layout_transform(y, index_map=lambda i, j: (i, j)))

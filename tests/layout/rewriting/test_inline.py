@@ -169,7 +169,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_no_definition_is_not_inlined(name: str) -> None:
+def test_stores_that_are_not_definitions_are_not_inlined(name: str) -> None:
     stores, new = WRONG[name]
     func = _function(*stores)
     assert inlined(func, stages(func)) is func

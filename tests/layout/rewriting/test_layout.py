@@ -43,7 +43,7 @@ def test_a_string_is_read_and_written(text: str) -> None:
         ("NCHW0c", "is not an axis or split axis of"),
     ],
 )
-def test_what_is_no_layout(text: str, message: str) -> None:
+def test_an_invalid_layout_string_is_refused(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Layout.parse(text)
 
@@ -136,7 +136,7 @@ def test_padding_between_digits_is_other_memory() -> None:
     assert packed.order((2, 8, 4, 4)) == Layout.identity(4).order((2, 8, 4, 4))
 
 
-def test_a_map_that_is_no_layout_of_digits_is_refused() -> None:
+def test_a_map_that_does_not_consist_of_digits_is_refused() -> None:
     with pytest.raises(ValueError, match="leaves out an axis"):
         Layout.from_index_map(tirx.IndexMap.from_func(lambda i, j: [i]), (4, 4))
     with pytest.raises(ValueError, match="does not consist of digits"):

@@ -126,7 +126,7 @@ def test_what_padding_must_not_do_is_guarded(name: str) -> None:
     assert "if_then_else" in _text(lowered(op, *operands), texts)
 
 
-def test_a_literal_that_a_type_does_not_have_is_no_pad_value() -> None:
+def test_pad_values_of_a_cast_to_bool_are_bools() -> None:
     func = lowered(lambda x: OPS.astype(x, "bool"), (2, 6))
     layout = Layout.parse("AB4b", "AB", pad_value=-1)
     found = rewrite(func, [layout, Layout.parse("AB4b", "AB", pad_value=1)])
@@ -134,7 +134,7 @@ def test_a_literal_that_a_type_does_not_have_is_no_pad_value() -> None:
     check(func, found.func, found.layouts)
 
 
-def test_a_copy_in_the_order_of_memory_is_told() -> None:
+def test_a_copy_in_the_order_of_memory_is_an_identity() -> None:
     permute = lowered(lambda x: OPS.permute_dims(x, (0, 2, 3, 1)), (2, 4, 3, 5))
     assert rewritten(permute, "NHWC -").identity == 0
     assert rewritten(permute, "- -").identity is None

@@ -98,7 +98,7 @@ def test_an_iterator_may_be_a_number_of_loops() -> None:
     assert s.order == ((v, 4), (r, 2), (v, 1), (r, 1))
 
 
-def test_loops_that_are_no_digits_are_refused() -> None:
+def test_loops_that_are_not_digits_are_refused() -> None:
     @T.prim_func(s_tir=True, private=True)
     def overlaps(x: T.Buffer((8,), "float32"), out: T.Buffer((8,), "float32")) -> None:
         for i, j in T.grid(2, 4):

@@ -96,7 +96,7 @@ def test_wrong_functions_fail(name: str) -> None:
     assert not prove(func, wrong.func, layouts)
 
 
-def test_the_order_of_what_is_no_sum_counts() -> None:
+def test_the_order_of_an_argmax_counts() -> None:
     func, candidate = _candidate(lambda x: OPS.argmax(x, axis=None), ((4, 6),), "AB -")
     order = r"k0, k1 in T.grid\(T.int64\(4\), T.int64\(6\)\)"
     found = _proved(func, candidate)
