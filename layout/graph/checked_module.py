@@ -54,15 +54,16 @@ def _calls(func: Any) -> Iterator[tuple[Any, Any]]:
 
 def _contradiction(func: Any, call: Any) -> str | None:
     """What of a call its PrimFunc does not take; None if nothing is known to be wrong."""
-    if not hasattr(call.args[1], "fields"):
-        return None
-    operands = [(f"operand {k}", x.ty) for k, x in enumerate(items(call.args[1].fields))]
+    _, arguments, *shape = call.args
+    if not hasattr(arguments, "fields") or not all(isinstance(s, relax.ShapeExpr) for s in shape):
+        return None  # their number is not known
+    sizes = [size for s in shape for size in items(s.values)]
+    operands = [(f"operand {k}", x.ty) for k, x in enumerate(items(arguments.fields))]
     types = items(call.ty_args[0].fields) if hasattr(call.ty_args[0], "fields") else call.ty_args
     results = [(f"result {k}", ty) for k, ty in enumerate(types)]
-    sizes = len(items(call.args[2].values)) if len(call.args) > 2 else 0
     params = items(func.params)
-    if len(params) != len(operands) + len(results) + sizes:
-        return (f"{len(operands)} operands, {len(results)} results and {sizes} sizes, "
+    if len(params) != len(operands) + len(results) + len(sizes):
+        return (f"{len(operands)} operands, {len(results)} results and {len(sizes)} sizes, "
                 f"where it has {len(params)} parameters")  # fmt: skip
     for param, (place, ty) in zip(params, operands + results, strict=False):
         if is_buffer_var(param) and _differ(param.ty, ty):
