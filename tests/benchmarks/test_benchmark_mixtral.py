@@ -68,17 +68,17 @@ def test_stored_rows_are_not_measured_again(
 
     def worker(module: str, *words: str) -> Any:
         asked.append(words[:2])
-        return asdict(ALONE)
+        return asdict(ROW)
 
     monkeypatch.setattr(mixtral, "run_worker", worker)
     file, page = tmp_path / "rows.json", tmp_path / "page.md"
     (tmp_path / "mixtral.q4f16_1.last.json").write_text("{}")
     page.write_text(f"# Head\n\nabove\n\n{TITLE}\n\nold\n", encoding="utf-8")
-    store_row(file, ROW, "model", "build")
+    store_row(file, ALONE, "model", "build")
     words = ["mixtral", "--build", ROW.build, "TVM", "--keep", str(tmp_path), "--json", str(file)]
     assert mixtral.main([*words, "--page", str(page)]) == 0
     assert mixtral.main(words) == 0
-    assert asked == [("mixtral", "TVM")]
+    assert asked == [("mixtral", ROW.build)]
     assert page.read_text(encoding="utf-8") == f"# Head\n\nabove\n\n{section([ROW, ALONE])}"
 
 

@@ -127,8 +127,13 @@ def main(argv: Sequence[str] | None = None) -> int:
                 store_row(options.json, row, "model", "build")
                 rows.append(row)
     if options.page and rows:
-        write_section(options.page, rows)
+        write_section(options.page, sorted(rows, key=_place))
     return 0 if all(r.good for r in rows) else 1
+
+
+def _place(row: Row) -> tuple[int, int]:
+    """The place of a row on the page."""
+    return MODELS.index(row.model), tuple(BUILDS).index(row.build)
 
 
 if __name__ == "__main__":
