@@ -61,7 +61,7 @@ def measure(model: str, build: str, file: Path) -> Row:
 
     import opinfo
     from benchmarks.analysis.llm.mixtral_model import Sizes, exact, parameters, random_weights
-    from benchmarks.analysis.llm.mixtral_steps import Steps, timed
+    from benchmarks.analysis.llm.mixtral_steps import Steps, slowest, timed
     from benchmarks.analysis.llm.mlc_modules import CONFIGS, load
     from opinfo.testing.strip import strip_module
 
@@ -81,11 +81,12 @@ def measure(model: str, build: str, file: Path) -> Row:
     calls = [timed(steps, "decode", ids[i : i + 1]) for i in range(PROMPT, PROMPT + CALLS)]
     apart = [float(np.abs(logits - right).max()) for (_, logits), right in zip(
         [prompts[-1], *calls[:STEPS]], expected.logits[PROMPT - 1 :], strict=True)]  # fmt: skip
+    slow = slowest(steps, ids[-STEPS:])
     counts, shares = offloaded(compiled.dispatched)
     return Row(model, build, counts, shares, PROMPT, STEPS, CALLS, apart[0],
                float(np.max(apart[1:])),
                float(np.abs(expected.logits[PROMPT - 1 :]).max()), expected.margin, seconds,
-               min(ms for ms, _ in prompts), min(ms for ms, _ in calls))  # fmt: skip
+               min(ms for ms, _ in prompts), min(ms for ms, _ in calls), slow)  # fmt: skip
 
 
 def offloaded(dispatched: Any) -> tuple[dict[str, int], dict[str, float]]:

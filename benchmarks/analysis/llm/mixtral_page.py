@@ -19,11 +19,12 @@ no code for a CPU: rows with **TVM** are of the same module without backends, it
 by opinfo.
 
 Operators and FLOPs are those of all functions of the module, such as prompts of several sequences
-and sampling. A distance is the largest difference between logits and numpy's, which are computed in
-float32 with the weights that the words stand for; no logit is larger than {largest:.1f}. No expert
-is chosen by a margin of less than {margin:.3f}. The prompt has {prompt} tokens, and {steps} steps
-follow. Compiling takes CPU seconds of all processes; a prompt and a step take CPU ms, the least of
-several calls. The last column is the time of a step divided by that of **TVM**."""
+and sampling. A symbolic size counts as {symbolic} in FLOPs, also that of the vocabulary, so its
+product may take more of a step than FLOPs say. A distance is the largest difference between logits
+and numpy's, which are computed in float32 with the weights that the words stand for; no logit is
+larger than {largest:.1f}. No expert is chosen by a margin of less than {margin:.3f}. The prompt has {prompt} tokens, and {steps} steps follow. Compiling takes CPU seconds
+of all processes; a prompt and a step take CPU ms, the least of several calls. The last column is
+the time of a step divided by that of **TVM**. The calls below take most of a step, in CPU time."""
 HEAD = ("model", "backends", "operators", "% of FLOPs", "distance, prompt", "distance, steps",
         "compiling, s", "prompt, ms", "step, ms", "/ TVM")  # fmt: skip
 
@@ -47,6 +48,7 @@ class Row:
         seconds: CPU seconds of compiling.
         prompt_ms: CPU milliseconds of the prompt.
         step_ms: CPU milliseconds of a step.
+        slowest: Calls that take most of a step, and their shares of it.
     """
 
     model: str
@@ -63,6 +65,7 @@ class Row:
     seconds: float
     prompt_ms: float
     step_ms: float
+    slowest: Sequence[tuple[str, float]] = ()
 
     @property
     def good(self) -> bool:
@@ -104,12 +107,14 @@ def section(rows: Sequence[Row]) -> str:
     Raises:
         ValueError: There are no rows.
     """
+    from opinfo.layout.model.buffer_bytes import SYMBOLIC  # TVM; a worker sets its threads first
+
     if not rows:
         raise ValueError("the page of language models: no rows to write; expected at least one")
     first = rows[0]
     text = TEXT.format(
         largest=max(r.largest for r in rows), margin=min(r.margin for r in rows),
-        prompt=first.prompt, steps=first.steps,
+        prompt=first.prompt, steps=first.steps, symbolic=SYMBOLIC,
     )  # fmt: skip
     alone = {r.model: r.step_ms for r in rows if not r.flops}
     lines = [
@@ -118,7 +123,10 @@ def section(rows: Sequence[Row]) -> str:
          f"{r.step_ms / alone[r.model]:.2f}" if r.model in alone else "")
         for r in rows
     ]  # fmt: skip
-    return "\n".join([TITLE, "", text, "", table(HEAD, lines), ""])
+    calls = [(r.model, r.build, f"`{name}`", f"{100 * share:.0f}")
+             for r in rows if r.flops for name, share in r.slowest]  # fmt: skip
+    more = [table(("model", "backends", "call", "% of a step"), calls), ""] if calls else []
+    return "\n".join([TITLE, "", text, "", table(HEAD, lines), "", *more])
 
 
 def kept_section(path: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,34 @@ class Steps:
 
     def _builtin(self, name: str) -> Any:
         return tvm.get_global_func(f"vm.builtin.kv_state_{name}")
+
+
+def slowest(steps: Steps, ids: Array, most: int = 4) -> list[tuple[str, float]]:
+    """Return the calls of the virtual machine that take most of a step, and their shares of it.
+
+    Args:
+        steps: A sequence.
+        ids: The tokens of the steps that are measured; the least time of a call counts.
+        most: How many calls to return.
+    """
+    times: defaultdict[str, list[float]] = defaultdict(list)
+    starts: list[float] = []
+
+    def instrument(_: Any, name: str, before: bool, __: Any, *___: Any) -> int:
+        if before:
+            starts.append(time.process_time())
+        else:
+            times[name].append(time.process_time() - starts.pop())
+        return 0
+
+    steps.machine.set_instrument(instrument)
+    for place in range(len(ids)):
+        steps("decode", ids[place : place + 1])
+    steps.machine.set_instrument(lambda *_: 0)
+    spent = {name: min(ts) * len(ts) for name, ts in times.items()}
+    every = sum(spent.values())
+    order = sorted(spent, key=lambda name: -spent[name])
+    return [(name, spent[name] / every) for name in order[:most]]
 
 
 def timed(steps: Steps, name: str, ids: Array) -> tuple[float, Array]:
