@@ -22,9 +22,10 @@ Operators and FLOPs are those of all functions of the module, such as prompts of
 and sampling. A symbolic size counts as {symbolic} in FLOPs, also that of the vocabulary, so its
 product may take more of a step than FLOPs say. A distance is the largest difference between logits
 and numpy's, which are computed in float32 with the weights that the words stand for; no logit is
-larger than {largest:.1f}. No expert is chosen by a margin of less than {margin:.3f}. The prompt has {prompt} tokens, and {steps} steps follow. Compiling takes CPU seconds
-of all processes; a prompt and a step take CPU ms, the least of several calls. The last column is
-the time of a step divided by that of **TVM**. The calls below take most of a step, in CPU time."""
+larger than {largest:.1f}. No expert is chosen by a margin of less than {margin:.3f}. The prompt
+has {prompt} tokens, and {steps} steps follow. Compiling takes CPU seconds of all processes; a
+prompt and a step take CPU ms, the least of several calls. The last column is the time of a step
+divided by that of **TVM**. The calls below take most of a step, in CPU time."""
 HEAD = ("model", "backends", "operators", "% of FLOPs", "distance, prompt", "distance, steps",
         "compiling, s", "prompt, ms", "step, ms", "/ TVM")  # fmt: skip
 
