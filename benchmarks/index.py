@@ -45,6 +45,9 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "coverage": Command("a recogniser; takes 90 minutes", "coverage.md"),
         "harvest": Command("a recogniser", "harvest.md"),
         "llm": Command("a recogniser or a pass on lowered modules", "llm.md"),
+        "llm.mixtral": Command(
+            "products with experts or packed weights in modules of MLC-LLM", "llm.md"
+        ),
         "foreign": Command("lifting or a recogniser", "foreign.md"),
         "scheduled": Command(
             "lifting of scheduled loops",

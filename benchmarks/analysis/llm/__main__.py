@@ -21,10 +21,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.analysis.llm.checkout import HOME, checkout
+from benchmarks.analysis.llm.checkout import HOME, URL, checkout
 from benchmarks.analysis.llm.decoys import Decoys, try_decoys
 from benchmarks.analysis.llm.fusions import fusions
 from benchmarks.analysis.llm.generated_kernels import generated
+from benchmarks.analysis.llm.mixtral_page import kept_section
 from benchmarks.analysis.llm.mlc_modules import ARCHITECTURES, QUANTIZATIONS, load, make
 from benchmarks.analysis.llm.mlc_pipeline import PHASES, PLAIN
 from benchmarks.analysis.llm.read_prim_funcs import Oracle, grouped, read
@@ -67,7 +68,6 @@ Kernels without a model are TVM's: other rotary embeddings, and pages of 4 token
 
 {decoys} decoys, {wrong} with a wrong answer."""
 DECOYS_HEAD, REFUSED_HEAD = "## Decoys", "## Refused"
-URL = "https://github.com/mlc-ai/mlc-llm"
 
 
 @dataclass
@@ -217,8 +217,9 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if options.decoys:
             sys.exit(int(not decoys_only(folder, options.page)))
+        kept = kept_section(options.page) if options.page else ""
         rows = measure_models(options, lambda n: measure(n, folder, oracle, tried), Model,
-                              page)  # fmt: skip
+                              lambda models: page(models) + kept)  # fmt: skip
     every = [p for m in rows for p in m.phases]
     named = sum(p["answered"] + p["partly"] for p in every)
     enough = named >= SHARE * sum(p["functions"] for p in every)

@@ -17,6 +17,7 @@ import tvm
 from tvm import relax, s_tir, tirx
 
 HOME = "MLC_LLM_HOME"
+URL = "https://github.com/mlc-ai/mlc-llm"
 #: In these kernels a number, an int64, comes after the output, where `call_tir` has sizes of
 #: shapes only: the file, a text, and its replacement.
 _NUMBERS = (

@@ -33,6 +33,11 @@ CONFIGS: dict[str, dict[str, Any]] = {
         **_SIZES, "position_embedding_base": 10000, "num_local_experts": 4,
         "num_experts_per_tok": 2,
     },
+    "mixtral-wide": {
+        **_SIZES, "hidden_size": 1024, "intermediate_size": 3584, "num_attention_heads": 16,
+        "num_key_value_heads": 4, "head_dim": 64, "vocab_size": 8000,
+        "position_embedding_base": 10000, "num_local_experts": 8, "num_experts_per_tok": 2,
+    },
 }  # fmt: skip
 
 
@@ -42,7 +47,7 @@ def make(
     """Return the file of a module for each phase, as JSON; files in the folder are kept.
 
     Args:
-        architecture: One of `ARCHITECTURES`.
+        architecture: One of `CONFIGS`: an architecture, or one with other sizes.
         quantization: One of `QUANTIZATIONS`.
         folder: Where the files are.
         last: The last phase that is needed.
@@ -72,7 +77,8 @@ def _main() -> None:
 
     with tempfile.TemporaryDirectory() as scratch:
         import_mlc(Path(scratch))
-        for phase, mod in phases(CONFIGS[architecture], architecture, quantization):
+        name = architecture.partition("-")[0]
+        for phase, mod in phases(CONFIGS[architecture], name, quantization):
             path = Path(folder) / f"{architecture}.{quantization}.{phase}.json"
             path.write_text(tvm.ir.save_json(mod), encoding="utf-8")
             if phase == last:
