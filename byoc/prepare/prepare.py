@@ -49,6 +49,7 @@ from .qdq import (
     runtimes,
     taking,
 )
+from .raising.gather_words import gather_words
 from .raising.raise_groups import raise_groups
 from .raising.raise_ops import raise_ops
 from .raising.raise_products import dequantizes, may_dequantize, raise_products
@@ -175,7 +176,7 @@ def _lowered(mod: Any, views: bool = False) -> Any:
 
 
 def _raised(mod: Any) -> Any:
-    return raise_products(raise_ops(mod).module)
+    return gather_words(raise_products(raise_ops(mod).module))
 
 
 def _has_calls(mod: Any) -> bool:
