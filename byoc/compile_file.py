@@ -24,6 +24,8 @@ from .codegen.partition import attached
 from .compile import CompiledModule, SharedWork, build_module
 from .dispatching.choice.plan_file import FILE, DispatchPlan, PlannedRegion, fingerprint
 from .dispatching.dispatched import Dispatched, OffloadedRegion
+from .matching.asserted_copy import asserted_copy
+from .matching.border_checks import BorderChecks, border_checks
 from .matching.clamped_inputs import clamped_inputs
 from .matching.lowered import Lowered, read
 from .patterns.failure import ForeignError, foreign
@@ -65,7 +67,8 @@ def compile_file(
     if lowered is None:
         lowered = read(shared.prepare([named], relaid=False), "compile_file", shared.proofs)
     model = _checked(mod, named, content, inputs, results, lowered)
-    result = _dispatched(mod, named, _code(named, model), lowered, model.symbol)
+    checks = _checks(named, lowered)
+    result = _dispatched(mod, named, _code(named, model), lowered, model.symbol, checks)
     plan = DispatchPlan(fingerprint(mod), {named.name: named.version()},
                         (PlannedRegion("main", named.name, FILE, ()),), "optimal",
                         file=digest)  # fmt: skip
@@ -96,12 +99,22 @@ def _checked(
         if not any(param.same_as(var) for var in used):
             raise FileRefused(f"no operator reads the input {name}, which {backend.name} drops")
     for op in lowered.ops if reader.conditions else ():
-        if (why := _unmet(op, lowered, backend)) is not None:
+        if asserted_copy(op.func) is None and (why := _unmet(op, lowered, backend)) is not None:
             raise FileRefused(why)
     clamped = clamped_inputs(main, lowered) if reader.clamps else frozenset()
     if isinstance(clamped, str):
         raise FileRefused(f"{backend.name}: {clamped}")
     return OnnxModel(f"{backend.name}_file", content, inputs, results, dtypes, clamped)
+
+
+def _checks(backend: Backend, lowered: Lowered) -> BorderChecks:
+    """The checks of indices that run before the file. Raises `FileRefused` if they cannot."""
+    if backend.reader is None or backend.reader.checks_indices:
+        return BorderChecks()
+    checks = border_checks(lowered)
+    if isinstance(checks, str):
+        raise FileRefused(f"{backend.name}: {checks}")
+    return checks
 
 
 def _tensors(ty: Any) -> list[Any]:
@@ -141,15 +154,15 @@ def _code(backend: Backend, model: OnnxModel) -> Code:
 
 
 def _dispatched(
-    mod: Any, backend: Backend, code: Code, lowered: Lowered, symbol: str
+    mod: Any, backend: Backend, code: Code, lowered: Lowered, symbol: str, checks: BorderChecks
 ) -> Dispatched:
     """The module that only calls the file, and what it replaces; its plan is empty."""
     flop = sum(flops(lowered.infos[op], op) for op in lowered.ops)
-    region = OffloadedRegion(
-        symbol, backend.name, FILE, tuple(_name(op, lowered) for op in lowered.ops), flop,
-        nodes=tuple(dict.fromkeys(op.node for op in lowered.ops if op.node)),
-    )  # fmt: skip
-    module = attached(_calling(mod["main"], symbol), [code])
+    staying = {value.producer for value in checks.results}
+    names = tuple(_name(op, lowered) for op in lowered.ops if op not in staying)
+    nodes = tuple(dict.fromkeys(op.node for op in lowered.ops if op.node))
+    region = OffloadedRegion(symbol, backend.name, FILE, names, flop, nodes=nodes)
+    module = attached(_calling(mod["main"], symbol, checks), [code])
     nothing = DispatchPlan("", {}, (), "optimal")
     return Dispatched(module, (region,), (), code.options, "optimal", nothing, flop)
 
@@ -159,14 +172,15 @@ def _name(op: Op, lowered: Lowered) -> str:
     return info.name if isinstance(info, OpInfo) else op.name
 
 
-def _calling(main: Any, symbol: str) -> Any:
-    """A module whose ``main`` passes its parameters to a function of this name."""
+def _calling(main: Any, symbol: str, checks: BorderChecks) -> Any:
+    """A module whose ``main`` runs checks, and passes its parameters to a function of this name."""
     params = [relax.Var(p.name, p.ty) for p in main.params]
     types = _tensors(main.ret_ty)
     builder = relax.BlockBuilder()
     with builder.function("main", params, attrs={"num_input": len(params)}):
         with builder.dataflow():
-            call = relax.call_dps_packed(symbol, relax.Tuple(params),
+            operands = relax.Tuple(checks.emit(builder, params))
+            call = relax.call_dps_packed(symbol, operands,
                                          out_ty=types if len(types) > 1 else types[0])  # fmt: skip
             out = builder.emit(call)
             if isinstance(main.ret_ty, relax.TupleType) and len(types) == 1:

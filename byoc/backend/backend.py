@@ -47,6 +47,8 @@ class OnnxReader:
             others differ from those in the file.
         clamps: Whether it gets inputs of int64 that have no bounds clamped to 2^24, up to which
             float32 has all integers. A result that may be beyond is refused.
+        checks_indices: Whether a call fails where an index is outside of its axis. Otherwise the
+            model's checks run before the file.
     """
 
     convert: Callable[[OnnxModel], Code]
@@ -55,6 +57,7 @@ class OnnxReader:
     takes_unknown: bool = False
     drops_unused: bool = False
     clamps: bool = False
+    checks_indices: bool = False
 
 
 @dataclass(frozen=True)

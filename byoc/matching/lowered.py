@@ -26,6 +26,7 @@ from ..backend.region import region
 from ..patterns.dependences import Dependences, cycle, flows, joined
 from ..patterns.elementwise_groups import Infos
 from ..patterns.pattern import Pattern
+from .asserted_copy import asserted_copy
 from .match_rules import MatchRules
 from .named_sizes import with_named_sizes
 
@@ -131,6 +132,8 @@ def read(mod: Any, what: str, proofs: FuncProofs | None = None) -> Lowered:
     for k, op in enumerate(ops):
         stage("recognising operators", k, len(ops))
         infos[op] = _recovered(op.func, proofs)
+        if not isinstance(infos[op].info, OpInfo) and (copy := asserted_copy(op.func)) is not None:
+            op.outputs[0].within = copy.within
     return Lowered(mod, functions, infos, blocks, proofs)
 
 

@@ -9,14 +9,17 @@ from typing import Any
 import numpy as np
 from tvm import relax, sym, tirx
 
+from ...analysis.support.tensor_dims import tensor_dims
 from ...analysis.support.tvm_compat import GenericConst, array_of
 from .index_reads import IndexRead
 
-#: Operators whose results have the elements of their first operand, and no others.
+#: Operators whose results have the elements of their first operand, and no others; results of
+#: broadcasts that are not empty.
 SAME_ELEMENTS = frozenset(
     f"relax.{name}"
-    for name in ("reshape", "flatten", "expand_dims", "squeeze", "permute_dims", "astype")
-)
+    for name in ("reshape", "flatten", "expand_dims", "squeeze", "permute_dims", "astype",
+                 "broadcast_to")
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -39,8 +42,8 @@ class Origin:
 def origin(read: IndexRead, call: Any, values: Mapping[Any, Any]) -> Origin:
     """Return where the elements of an index come from.
 
-    They are followed through casts between integers and changes of shape. Sizes are added to
-    negative elements by `where(less(x, 0), add(x, size), x)`.
+    They are followed through casts between integers, changes of shape and broadcasts. Sizes are
+    added to negative elements by `where(less(x, 0), add(x, size), x)`.
 
     Args:
         read: What a call reads.
@@ -83,7 +86,13 @@ def _keeps(value: Any, moved: bool) -> bool:
     name = operator_name(value)
     if name not in SAME_ELEMENTS or not (moved or name == "relax.astype"):
         return False
-    return is_integer(value.args[0])
+    return is_integer(value.args[0]) and (name != "relax.broadcast_to" or _is_filled(value))
+
+
+def _is_filled(expr: Any) -> bool:
+    """Return whether a tensor is known to have elements."""
+    dims = tensor_dims(expr)
+    return dims is not None and all(isinstance(d, tirx.IntImm) and d.value > 0 for d in dims)
 
 
 def _wrapped(index: Any, size: Any, component: int | None, values: Mapping[Any, Any]) -> Any:

@@ -36,7 +36,7 @@ class Value:
         orders: The memory order of each layout that was asked for.
         sizes: The bytes in each layout that was asked for.
         within: The least and the greatest element of a parameter that callers of the function
-            check; None if they check nothing.
+            check, or of a result that its code asserts; None if nothing checks it.
     """
 
     name: str

@@ -41,5 +41,6 @@ def _literal(node: Node) -> tuple[float, float] | None:
 
 ONNXRUNTIME = Backend(
     "onnxruntime", (), convert, available, WANTS, cost, version, coarse=(NETWORK,),
-    reader=OnnxReader(convert_file, frozenset((*DLPACK, *WIDER)), (divides,), takes_unknown=True),
+    reader=OnnxReader(convert_file, frozenset((*DLPACK, *WIDER)), (divides,), takes_unknown=True,
+                      checks_indices=True),
 )  # fmt: skip

@@ -218,10 +218,29 @@ def test_an_exported_library_clamps_too(tmp_path: Path) -> None:
         np.testing.assert_array_equal(out, numbers > 5)
 
 
-def test_rows_of_an_input_that_index_are_refused(tmp_path: Path) -> None:
-    """As the edges of a graph: they are checked in code, which a file does not have."""
-    nodes = [op("Gather", ["edges", "zero"], "from"), op("Gather", ["x", "from"], "y")]
+def test_rows_of_an_input_that_index_have_the_bounds_that_are_checked(tmp_path: Path) -> None:
+    """As the edges of a graph: they are checked before the file, so that their sums are small."""
+    nodes = [op("Gather", ["edges", "zero"], "from"), op("Gather", ["x", "from"], "rows"),
+             op("Cast", ["from"], "f", to=F32), op("Unsqueeze", ["f", "last"], "u"),
+             op("Add", ["rows", "u"], "y")]  # fmt: skip
     file = model(nodes, {"edges": (I64, [2, 5]), "x": (F32, [4, 3])}, {"y": (F32, [5, 3])},
-                 {"zero": np.int64(0)})  # fmt: skip
-    with pytest.raises(FileRefused, match="checked_index was not recovered"):
+                 {"zero": np.int64(0), "last": np.array([-1])})  # fmt: skip
+    edges = np.array([[0, 3, -4, 1, 2], [2**31, 2**32, -(2**40), 4, -5]], "int64")
+    inputs = {"edges": edges, "x": TABLE[:4, :3].copy()}
+    built = in_openvino(file, tmp_path)
+    np.testing.assert_array_equal(built.run(*inputs.values()), oracle(file, inputs))
+    for wrong in (2**32, 2**31, 4, -5):
+        edges[0, 2] = wrong
+        with pytest.raises(ValueError, match="take at an element that is outside of its axis"):
+            built.run(*inputs.values())
+
+
+def test_numbers_beside_rows_that_index_are_small_too(tmp_path: Path) -> None:
+    nodes = [op("Gather", ["edges", "zero"], "from"), op("Gather", ["x", "from"], "rows"),
+             op("Mul", ["from", "far"], "p"), op("Cast", ["p"], "f", to=F32),
+             op("ReduceSum", ["rows", "last"], "r", keepdims=0),
+             op("Add", ["r", "f"], "y")]  # fmt: skip
+    file = model(nodes, {"edges": (I64, [2, 5]), "x": (F32, [4, 3])}, {"y": (F32, [5])},
+                 {"zero": np.int64(0), "last": np.array([-1]), "far": np.int64(2**23)})  # fmt: skip
+    with pytest.raises(FileRefused, match="which OpenVINO rounds"):
         in_openvino(file, tmp_path)

@@ -10,6 +10,7 @@ import tvm
 import tvm_ffi
 from tvm.script import ir as I
 from tvm.script import relax as R
+from tvm.script import tirx as T
 
 import opinfo
 from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
@@ -343,3 +344,34 @@ def test_the_loop_of_checks_stays_a_loop() -> None:
     asserts: list[object] = []
     tvm_ffi.structural_walk(lowered["check"].body, [(tvm.tirx.AssertStmt, asserts.append)])
     assert len(asserts) == 1
+
+
+@I.ir_module
+class Broadcast:
+    @R.function
+    def main(
+        t: R.Tensor((5, 4), "float32"), i: R.Tensor((3, 1), "int64"), z: R.Tensor(("n",), "float32")
+    ) -> R.Tuple(R.Tensor, R.Tensor):
+        n = T.int64()
+        with R.dataflow():
+            j = R.add(i, i)
+            k = R.broadcast_to(j, (3, 7))
+            rows = R.take(t, k, axis=0)
+            some = R.take(t, R.broadcast_to(R.multiply(j, j), (3, n)), axis=0)
+            R.output(rows, some)
+        return rows, some
+
+
+def test_an_index_is_checked_before_it_is_broadcast() -> None:
+    """Where the result may be empty, nothing may be read, so that its elements are checked."""
+    mod = checked_indices(Broadcast)
+    calls = [b.value for b in mod["main"].body.blocks[0].bindings
+             if getattr(b.value, "op", None) == tvm.ir.Op.get("relax.call_tir")]  # fmt: skip
+    shapes = [str(call.args[1].fields[0].ty.shape) for call in calls]
+    assert shapes == ["R.shape([3, 1])", "R.shape([3, n])"]
+    compiled = opinfo.compile(Broadcast, [])
+    (i,) = numbers([[0], [1], [0]])
+    rows, some = compiled.run(TABLE, i, np.zeros(2, "float32"))
+    np.testing.assert_array_equal(rows, TABLE[np.broadcast_to(i + i, (3, 7))])
+    np.testing.assert_array_equal(some, TABLE[np.broadcast_to(4 * i * i, (3, 2))])
+    assert compiled.run(TABLE, i + 1, np.zeros(0, "float32"))[1].shape == (3, 0, 4)
