@@ -18,6 +18,7 @@ from typing import Any
 import tvm
 from tvm import relax, te, tirx
 
+from ...analysis.support.origin import node_of
 from ..indices.element_bounds import ElementBounds
 from ..indices.index_origins import Origin, origin
 from ..indices.index_reads import IndexRead, reads
@@ -79,12 +80,12 @@ class _IndexChecks:
         computed: `raw = f(x)`, `i = R.call_tir(checked_index, (raw,))`.
         """
         body = self._func.body
-        found: dict[Any, list[tuple[Origin, Any]]] = {}
+        found: dict[Any, list[tuple[Origin, str]]] = {}
         for binding in (b for block in body.blocks for b in block.bindings):
             for read in reads(binding.value):
                 start = origin(read, binding.value, self._values)
                 if self._may_hoist(start) and not self._is_inside(start):
-                    found.setdefault(start.tensor, []).append((start, binding.value))
+                    found.setdefault(start.tensor, []).append((start, _reader(binding)))
         self._inside += [start for each in found.values() for start, _ in each]
         return self.sequence(body, found)
 
@@ -135,12 +136,12 @@ class _IndexChecks:
                 index = checked if index.same_as(start.tensor) else _of_named_sizes(
                     index, dataflow, checks)  # fmt: skip
                 inside = (relax.DataflowVar if dataflow else relax.Var)("inside", index.ty)
-                call = self._call(replace(start, tensor=checked), index, value)
+                call = self._call(replace(start, tensor=checked), index, _reader(binding))
                 checks.append(relax.VarBinding(inside, call))
                 value = self._builder.normalize(_with_operand(value, read, inside))
         return [*checks, relax.VarBinding(binding.var, value)] if checks else [binding]
 
-    def _hoisted(self, binding: Any, found: Sequence[tuple[Origin, Any]], dataflow: bool) -> Any:
+    def _hoisted(self, binding: Any, found: Sequence[tuple[Origin, str]], dataflow: bool) -> Any:
         """Return the binding of another variable, and the tensor bound to its checked copy."""
         starts = [start for start, _ in found]
         low = reduce(tirx.max, (start.low for start in starts))
@@ -159,10 +160,9 @@ class _IndexChecks:
             return at_call
         return self._bounds.inside(start.tensor, start.low, start.high)
 
-    def _call(self, start: Origin, index: Any, reader: Any) -> Any:
+    def _call(self, start: Origin, index: Any, reader: str) -> Any:
         """Return a call that copies an index, and fails if an element it stems from is outside."""
-        name = reader.op.name.removeprefix("relax.")
-        message = f"{name} at an element that is outside of its axis"
+        message = f"{reader} at an element that is outside of its axis"
         tensors = [index] if start.tensor.same_as(index) else [index, start.tensor]
 
         def compute(operands: Any, ends: Any) -> Any:
@@ -175,6 +175,12 @@ class _IndexChecks:
         call = self._builder.call_te(compute, tensors, [start.low, start.high],
                                      primfunc_name_hint="checked_index")  # fmt: skip
         return self._builder.normalize(call)
+
+
+def _reader(binding: Any) -> str:
+    """What a check says that reads elements: the operator, and its node if the model names it."""
+    name, node = str(binding.value.op.name).removeprefix("relax."), node_of(binding)
+    return f"{node}: {name}" if node else name
 
 
 def _body(index: Any, source: Any, out: Any, start: Origin, message: str) -> Any:
