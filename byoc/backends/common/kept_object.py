@@ -16,6 +16,9 @@ from ....analysis.support.files.user_cache import user_cache
 from ...codegen.compilers.toolchain import object_file
 from ...process import trust
 
+#: The suffix of the file beside an object with the digest of its content.
+DIGEST = ".sha256"
+
 
 def object_key(*parts: str) -> str:
     """A digest of what an object is compiled from, and of the compiler."""
@@ -52,6 +55,9 @@ def kept_object(folder: str, name: str, text: str, options: Sequence[str]) -> Pa
             source.write_text(text, encoding="utf-8")
             with replacing(file) as part:
                 object_file(str(part), str(source), options)
+                digest = _digest(part.read_bytes())
+            with replacing(file.with_suffix(DIGEST)) as part:
+                part.write_text(digest, encoding="ascii")
     return file
 
 
@@ -64,12 +70,18 @@ def _changed(compiler: str) -> str:
 
 
 def _is_kept(file: Path) -> bool:
+    """Whether the object is there, with the content that was compiled."""
     with trust.folder(file.parent, create=True) as within:
         try:
-            trust.read(file.name, within)
+            content = trust.read(file.name, within)
+            digest = trust.read(file.with_suffix(DIGEST).name, within)
         except FileNotFoundError:
             return False
-    return True
+    return digest == _digest(content).encode()
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 @contextlib.contextmanager

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,10 +60,27 @@ def test_a_process_waits_for_the_one_that_compiles(folder: Path, compiled: list[
         waiting.start()
         waiting.join(0.2)
         assert waiting.is_alive()
-        (folder / "one.o").write_bytes(b"of the other process")
-        (folder / "one.o").chmod(0o600)
+        digest = hashlib.sha256(b"of the other process").hexdigest()
+        for name, content in (("one.o", b"of the other process"), ("one.sha256", digest.encode())):
+            (folder / name).write_bytes(content)
+            (folder / name).chmod(0o600)
     waiting.join(10)
     assert found == [folder / "one.o"] and not compiled
+
+
+@pytest.mark.parametrize("damage", [
+    lambda folder: (folder / "one.o").write_bytes(b"obj"),
+    lambda folder: (folder / "one.sha256").write_bytes(b"\xff"),
+    lambda folder: (folder / "one.sha256").unlink(),
+])  # fmt: skip
+def test_a_damaged_object_is_compiled_again(
+    folder: Path, compiled: list[str], damage: Callable[[Path], Any]
+) -> None:
+    kept_object("objects", "one", "int a;", ())
+    damage(folder)
+    for _ in range(2):
+        assert kept_object("objects", "one", "int a;", ()).read_bytes() == b"object"
+    assert compiled == ["int a;"] * 2
 
 
 def test_what_others_can_write_is_not_linked(folder: Path, compiled: list[str]) -> None:
