@@ -100,6 +100,25 @@ def test_blocks_of_depth_that_are_not_whole() -> None:
           "(c * 4) == ((c // 4) * 16)", blocksize=2)  # fmt: skip
 
 
+@pytest.mark.parametrize(("op", "expected"), [("Div", [5, -2, 1]), ("Mod", [0, -1, 2])])
+def test_a_number_of_sizes_that_is_divided_by_zero(op: str, expected: list[int]) -> None:
+    nodes = [helper.make_node("Shape", ["x"], ["n"]), helper.make_node("Sub", ["n", "k"], ["d"]),
+             helper.make_node(op, ["c", "d"], ["y"])]  # fmt: skip
+    weights = {"k": np.array([7], "int64"), "c": np.array([5], "int64")}
+    mod = from_model(model(nodes, {"x": (("n",), "float32")}, weights=weights), {})
+    boundary = Boundary(Signature.of(mod["main"]))
+    machine = relax.VirtualMachine(unoptimised(mod), tvm.cpu())
+    for size, number in zip((8, 5, 10), expected, strict=True):
+        x = np.zeros(size, "float32")
+        boundary([x])
+        assert machine["main"](tvm.runtime.tensor(x)).numpy().tolist() == [number]
+    x = np.zeros(7, "float32")
+    with pytest.raises(BoundaryError, match="only defined for n != 7:"):
+        boundary([x])
+    with pytest.raises(RuntimeError, match="match_cast"):  # ended the process
+        machine["main"](tvm.runtime.tensor(x))
+
+
 def test_sizes_that_always_agree_are_not_checked() -> None:
     node = helper.make_node("Reshape", ["x", "rest"], ["y"])
     rest = {"rest": np.array([-1, 4], "int64")}

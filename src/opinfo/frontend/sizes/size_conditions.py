@@ -26,6 +26,8 @@ _BROADCAST = frozenset(
     "bitwise_or bitwise_xor left_shift right_shift where atan2 nn.prelu".split()
 )
 
+_QUOTIENTS = (tirx.Div, tirx.Mod, tirx.FloorDiv, tirx.FloorMod)
+
 
 def size_conditions(binding: Any) -> Iterator[Any]:
     """Return conditions on sizes that an operator requires; most are constants.
@@ -45,11 +47,16 @@ def size_conditions(binding: Any) -> Iterator[Any]:
 
 
 def _divisors(binding: Any) -> Iterator[Any]:
-    """A division by zero ends the process."""
+    """A division by zero ends the process, of a size as of a number that is computed of sizes."""
     divisors: list[Any] = []
     for dim in tensor_dims(binding.var) or ():
         tvm_ffi.structural_walk(dim, ((tirx.FloorDiv, tirx.FloorMod), divisors.append))
     yield from (part.b >= 1 for part in divisors)
+    numbers: list[Any] = []
+    for arg in binding.value.args:
+        if isinstance(arg, (relax.ShapeExpr, relax.Tuple)):
+            tvm_ffi.structural_walk(arg, (_QUOTIENTS, numbers.append))
+    yield from (tirx.NE(part.b, tirx.IntImm(str(part.b.ty), 0)) for part in numbers)
 
 
 def _broadcast(shapes: list[Dims]) -> Iterator[Any]:
