@@ -121,6 +121,16 @@ def test_codes_of_float8_are_refused() -> None:
         from_model(proto, {})
 
 
+@pytest.mark.parametrize("scale", [0.0, [0.5, 0.0, 1.0, 2.0]])
+def test_scales_of_zero_are_refused(scale: Any) -> None:
+    """One of a tensor ended in a raw text of TVM when it was compiled."""
+    nodes = [make("QuantizeLinear", ["x", "s"], ["q"], axis=0)]
+    weights = {"s": np.array(scale, "float32")}
+    proto = model(nodes, {"x": ((4,), "float32")}, ["q"], weights)
+    with pytest.raises(FrontendError, match="its scale has the element 0"):
+        from_model(proto, {})
+
+
 def test_codes_of_integers_saturate() -> None:
     weights = {"s": np.float32(0.5), "z": np.int8(1)}
     proto = model([make("QuantizeLinear", ["x", "s", "z"], ["q"])], {"x": ((4,), "int32")}, ["q"],

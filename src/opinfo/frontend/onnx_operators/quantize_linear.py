@@ -25,6 +25,9 @@ def quantize_linear(node: OnnxNode) -> Any:
     check_result(node, to)
     if np.dtype(to).kind not in "iu":
         node.refuse(f"its result is {to}, expected integers")
+    scale = node.value(1)
+    if scale.is_constant and scale.elements is not None and not scale.elements.all():
+        node.refuse("its scale has the element 0, by which a number cannot be divided; write 1")
     if node.dtype(0) == "int32":
         inputs = [of_expr(node.emit(relax.op.astype(node.tensor(0), node.dtype(1))))]
         node = replace(node, inputs=[*inputs, *node.inputs[1:]])
