@@ -90,7 +90,7 @@ def _conv(call: Any) -> Iterator[Any]:
 
 
 def _not_negative(call: Any) -> Iterator[Any]:
-    """A window is not larger than the padded image by more than one step."""
+    """No size is negative: a window is at most one step larger than the padded image."""
     yield from (dim >= 0 for dim in tensor_dims(call) or ())
 
 
@@ -146,6 +146,8 @@ def _topk(call: Any) -> Iterator[Any]:
 _CONDITIONS: Mapping[str, Callable[[Any], Iterator[Any]]] = {
     "reshape": _reshape, "matmul": _matmul, "concat": _concat, "einsum": _einsum, "take": _take,
     "strided_slice": _slice, "topk": _topk,
+    **{name: _not_negative for name in
+       ("broadcast_to", "call_tir", "full", "ones", "tile", "zeros", "nn.pad")},
     **{f"nn.conv{n}d{t}": _conv for n in (1, 2, 3) for t in ("", "_transpose")},
     **{f"nn.{kind}_pool{n}d": _not_negative for n in (1, 2, 3) for kind in ("max", "avg")},
 }  # fmt: skip
