@@ -106,7 +106,7 @@ def test_constants_of_float8(dtype: str, sizes: tuple[int, ...], attrs: dict[str
 
 def test_a_zero_point_of_float8_that_is_not_zero_is_refused() -> None:
     kind = ml_dtypes.float8_e4m3fn
-    weights = {"q": floats(4).astype(kind), "s": np.float32(2), "z": np.float32(1).astype(kind)}
+    weights = {"q": floats(4).astype(kind), "s": np.array(2, "float32"), "z": np.ones((), kind)}
     nodes = [make("DequantizeLinear", ["q", "s", "z"], ["d"]), make("Add", ["d", "x"], ["y"])]
     proto = model(nodes, {"x": ((4,), "float32")}, weights=weights, opset=21)
     with pytest.raises(FrontendError, match="zero point of float8_e4m3fn is not known to be 0"):
@@ -114,7 +114,7 @@ def test_a_zero_point_of_float8_that_is_not_zero_is_refused() -> None:
 
 
 def test_codes_of_float8_are_refused() -> None:
-    weights = {"s": np.float32(2), "z": np.zeros((), ml_dtypes.float8_e4m3fn)}
+    weights = {"s": np.array(2, "float32"), "z": np.zeros((), ml_dtypes.float8_e4m3fn)}
     nodes = [make("QuantizeLinear", ["x", "s", "z"], ["q"])]
     proto = model(nodes, {"x": ((4,), "float32")}, ["q"], weights, opset=21)
     with pytest.raises(FrontendError, match="its result is float8_e4m3fn, expected integers"):
@@ -132,7 +132,7 @@ def test_scales_of_zero_are_refused(scale: Any) -> None:
 
 
 def test_codes_of_integers_saturate() -> None:
-    weights = {"s": np.float32(0.5), "z": np.int8(1)}
+    weights = {"s": np.array(0.5, "float32"), "z": np.array(1, "int8")}
     proto = model([make("QuantizeLinear", ["x", "s", "z"], ["q"])], {"x": ((4,), "int32")}, ["q"],
                   weights)  # fmt: skip
     (codes,) = outputs(proto, {"x": np.array([1, -5, 2**31 - 1, -(2**31)], "int32")})
