@@ -15,10 +15,10 @@ from opinfo.frontend.formats.from_onnx import from_model
 from opinfo.testing.unoptimised import unoptimised
 from tests.models.weights import Array
 
-from .against_runtime import compare, floats, model
+from .against_runtime import compare, floats, model, outputs
 
 pytestmark = pytest.mark.skipif(VERSION < COMPLETE, reason="compiles models")
-INF = np.float32("inf")
+INF, NAN = np.float32("inf"), np.float32("nan")
 #: The lowest finite number, from which TVM's maximum starts.
 LOWEST = np.finfo("float32").min
 
@@ -204,3 +204,17 @@ def test_signs(dtype: str) -> None:
     x = np.array([np.nan, -INF, -2, 0, 0.5, INF], dtype)
     compiled = opinfo.compile(from_model(model([node], {"x": ((6,), dtype)}), {}), [])
     np.testing.assert_array_equal(compiled.run(x), np.array([np.nan, -1, -1, 0, 1, 1], dtype))
+
+
+@pytest.mark.parametrize("number", [NAN, [NAN, 1.0, -1.0]])
+@pytest.mark.parametrize("op", ["Max", "Min"])
+def test_limits_keep_a_constant_that_is_nan(op: str, number: Any) -> None:
+    x = np.array([[1, -2, 3], [0, NAN, INF]], "float32")
+    nodes = [helper.make_node(op, ["x", "c"], ["y"]), helper.make_node(op, ["c", "x"], ["z"])]
+    weights = {"c": np.array(number, "float32")}
+    proto = model(nodes, {"x": ((2, 3), "float32")}, ["y", "z"], weights)
+    for got in outputs(proto, {"x": x}):
+        nan = np.isnan(x) | np.isnan(np.array(number))
+        assert (np.isnan(got) == nan).all()
+        expected = (np.fmax if op == "Max" else np.fmin)(x, np.float32(number))
+        np.testing.assert_array_equal(got[~nan], expected[~nan])

@@ -13,7 +13,7 @@ from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
 from opinfo.frontend.checks.error import FrontendError
 from opinfo.frontend.formats.from_onnx import from_model
 
-from ..against_runtime import compare, floats, model
+from ..against_runtime import compare, floats, model, outputs
 from .against_reference import check
 
 pytestmark = pytest.mark.skipif(VERSION < COMPLETE, reason="compiles models")
@@ -88,6 +88,55 @@ def test_constants_of_four_bits(dtype: str, count: int) -> None:
              make("Cast", ["q"], ["f"], to=1), make("Mul", ["f", "x"], ["v"])]  # fmt: skip
     proto = model(nodes, {"x": ((count,), "float32")}, ["y", "v"], weights, opset=21)
     compare(proto, {"x": floats(count)})
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
+@pytest.mark.parametrize(("sizes", "attrs"), [((), {}), ((6,), {}), ((4,), {"axis": 0}),
+                                              ((4, 2), {"block_size": 3})])  # fmt: skip
+def test_constants_of_float8(dtype: str, sizes: tuple[int, ...], attrs: dict[str, int]) -> None:
+    """Blocks of them lost their fractions, and others were refused."""
+    kind = getattr(ml_dtypes, dtype)
+    weights = {"q": (2 * floats(4, 6)).astype(kind), "s": np.abs(floats(*sizes, seed=1)),
+               "z": np.zeros(sizes, kind)}  # fmt: skip
+    for operands in (["q", "s"], ["q", "s", "z"]):
+        nodes = [make("DequantizeLinear", operands, ["d"], **attrs), make("Add", ["d", "x"], ["y"])]
+        proto = model(nodes, {"x": ((4, 6), "float32")}, weights=weights, opset=21)
+        compare(proto, {"x": floats(4, 6, seed=2)})
+
+
+def test_a_zero_point_of_float8_that_is_not_zero_is_refused() -> None:
+    kind = ml_dtypes.float8_e4m3fn
+    weights = {"q": floats(4).astype(kind), "s": np.array(2, "float32"), "z": np.ones((), kind)}
+    nodes = [make("DequantizeLinear", ["q", "s", "z"], ["d"]), make("Add", ["d", "x"], ["y"])]
+    proto = model(nodes, {"x": ((4,), "float32")}, weights=weights, opset=21)
+    with pytest.raises(FrontendError, match="zero point of float8_e4m3fn is not known to be 0"):
+        from_model(proto, {})
+
+
+def test_codes_of_float8_are_refused() -> None:
+    weights = {"s": np.array(2, "float32"), "z": np.zeros((), ml_dtypes.float8_e4m3fn)}
+    nodes = [make("QuantizeLinear", ["x", "s", "z"], ["q"])]
+    proto = model(nodes, {"x": ((4,), "float32")}, ["q"], weights, opset=21)
+    with pytest.raises(FrontendError, match="its result is float8_e4m3fn, expected integers"):
+        from_model(proto, {})
+
+
+@pytest.mark.parametrize("scale", [0.0, [0.5, 0.0, 1.0, 2.0]])
+def test_scales_of_zero_are_refused(scale: Any) -> None:
+    """One of a tensor ended in a raw text of TVM when it was compiled."""
+    nodes = [make("QuantizeLinear", ["x", "s"], ["q"], axis=0)]
+    weights = {"s": np.array(scale, "float32")}
+    proto = model(nodes, {"x": ((4,), "float32")}, ["q"], weights)
+    with pytest.raises(FrontendError, match="its scale has the element 0"):
+        from_model(proto, {})
+
+
+def test_codes_of_integers_saturate() -> None:
+    weights = {"s": np.array(0.5, "float32"), "z": np.array(1, "int8")}
+    proto = model([make("QuantizeLinear", ["x", "s", "z"], ["q"])], {"x": ((4,), "int32")}, ["q"],
+                  weights)  # fmt: skip
+    (codes,) = outputs(proto, {"x": np.array([1, -5, 2**31 - 1, -(2**31)], "int32")})
+    assert codes.tolist() == [3, -9, 127, -128]
 
 
 def test_tensors_of_four_bits_are_refused() -> None:

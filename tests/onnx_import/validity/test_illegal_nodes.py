@@ -173,3 +173,21 @@ def test_inputs_of_other_types_are_named() -> None:
 )  # fmt: skip
 def test_operators_without_a_lowering_say_why(op: str, reason: str) -> None:
     refused(model([node(op, ["x"])], {"x": ([4, 4], "float32")}), reason)
+
+
+@pytest.mark.parametrize(
+    ("op", "count", "place", "reason"),
+    [
+        ("SequenceAt", 2, 2, "position 2 in a sequence of 2"),
+        ("SequenceAt", 2, -3, "position -3 in a sequence of 2"),
+        ("SequenceErase", 2, 2, "position 2 in a sequence of 2"),
+        ("SequenceErase", 1, 1, "position 1 in a sequence of 1"),
+        ("SequenceErase", 0, 0, "removes a tensor from an empty sequence"),
+    ],
+)
+def test_positions_outside_of_a_sequence(op: str, count: int, place: int, reason: str) -> None:
+    first = helper.make_node("SequenceConstruct", ["x"] * count, ["s"])
+    nodes = [first if count else helper.make_node("SequenceEmpty", [], ["s"]),
+             node(op, ["s", "k"], ("y",))]  # fmt: skip
+    proto = model(nodes, {"x": ((2, 3), "float32")}, weights={"k": np.array(place)})
+    refused(proto, reason)

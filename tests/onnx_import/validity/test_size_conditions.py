@@ -100,6 +100,42 @@ def test_blocks_of_depth_that_are_not_whole() -> None:
           "(c * 4) == ((c // 4) * 16)", blocksize=2)  # fmt: skip
 
 
+@pytest.mark.parametrize(("op", "expected"), [("Div", [5, -2, 1]), ("Mod", [0, -1, 2])])
+def test_a_number_of_sizes_that_is_divided_by_zero(op: str, expected: list[int]) -> None:
+    nodes = [helper.make_node("Shape", ["x"], ["n"]), helper.make_node("Sub", ["n", "k"], ["d"]),
+             helper.make_node(op, ["c", "d"], ["y"])]  # fmt: skip
+    weights = {"k": np.array([7], "int64"), "c": np.array([5], "int64")}
+    mod = from_model(model(nodes, {"x": (("n",), "float32")}, weights=weights), {})
+    boundary = Boundary(Signature.of(mod["main"]))
+    machine = relax.VirtualMachine(unoptimised(mod), tvm.cpu())
+    for size, number in zip((8, 5, 10), expected, strict=True):
+        x = np.zeros(size, "float32")
+        boundary([x])
+        assert machine["main"](tvm.runtime.tensor(x)).numpy().tolist() == [number]
+    x = np.zeros(7, "float32")
+    with pytest.raises(BoundaryError, match="only defined for n != 7:"):
+        boundary([x])
+    with pytest.raises(RuntimeError, match="match_cast"):  # ended the process
+        machine["main"](tvm.runtime.tensor(x))
+
+
+@pytest.mark.parametrize("op", ["ConstantOfShape", "Expand", "Tile", "Pad"])
+def test_a_size_that_is_computed_and_negative(op: str) -> None:
+    """Its memory could not be allocated."""
+    nodes = [helper.make_node("Shape", ["x"], ["n"]), helper.make_node("Sub", ["n", "k"], ["d"])]
+    operands = {"ConstantOfShape": ["d"], "Pad": ["x", "p"]}.get(op, ["w", "d"])
+    if op == "Pad":
+        nodes += [helper.make_node("Mul", ["d", "two"], ["e"]),
+                  helper.make_node("Concat", ["e", "zero"], ["p"], axis=0)]  # fmt: skip
+    nodes.append(helper.make_node(op, operands, ["y"]))
+    weights = {"k": np.array([7], "int64"), "two": np.array([2], "int64"),
+               "zero": np.array([0], "int64"), "w": np.ones(1, "float32")}  # fmt: skip
+    proto = model(nodes, {"x": (("n",), "float32")}, weights=weights)
+    mod = compare(proto, *({"x": np.ones(size, "float32")} for size in (7, 9)))
+    with pytest.raises(BoundaryError, match="only defined for "):
+        Boundary(Signature.of(mod["main"]))([np.ones(3, "float32")])
+
+
 def test_sizes_that_always_agree_are_not_checked() -> None:
     node = helper.make_node("Reshape", ["x", "rest"], ["y"])
     rest = {"rest": np.array([-1, 4], "int64")}

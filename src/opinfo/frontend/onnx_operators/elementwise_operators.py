@@ -9,7 +9,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from ...analysis.support.tvm_compat import GenericConst
+from ...analysis.support.tvm_compat import GenericConst, array_of
 from ..onnx_graph.attributes import dtype_name
 from ..onnx_graph.conversion.converter_table import converts
 from ..onnx_graph.conversion.tvm_converters import broadcast, convert
@@ -179,12 +179,15 @@ def combined(node: OnnxNode) -> Any:
 def _limit(node: OnnxNode, first: Any, second: Any) -> Any:
     """Return the larger or the smaller elements; NaN if one of them is NaN.
 
-    TVM's `maximum(a, b)` is `a > b ? a : b`, which is `b` if `a` is NaN. So a constant is `a`.
+    TVM's `maximum(a, b)` is `a > b ? a : b`, which is `b` if `a` is NaN. So a constant is `a`,
+    unless it has NaN.
     """
     combine = relax.op.maximum if node.op == "Max" else relax.op.minimum
     if isinstance(second, GenericConst):
         first, second = second, first
     result = combine(first, second)
-    if "float" not in node.dtype(0) or isinstance(first, GenericConst):
+    if "float" not in node.dtype(0) or (
+        isinstance(first, GenericConst) and not np.isnan(array_of(first).numpy()).any()
+    ):
         return result
     return relax.op.where(relax.op.isnan(first), first, node.emit(result))

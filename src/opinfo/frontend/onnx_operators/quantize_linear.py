@@ -23,10 +23,16 @@ def quantize_linear(node: OnnxNode) -> Any:
     to = dtype_name(node.attr("output_dtype")) if node.attr("output_dtype") else ""
     to = to or (node.dtype(2) if node.has(2) else "uint8")
     check_result(node, to)
+    if np.dtype(to).kind not in "iu":
+        node.refuse(f"its result is {to}, expected integers")
+    scale = node.value(1)
+    if scale.is_constant and scale.elements is not None and not scale.elements.all():
+        node.refuse("its scale has the element 0, by which a number cannot be divided; write 1")
+    if node.dtype(0) == "int32":
+        inputs = [of_expr(node.emit(relax.op.astype(node.tensor(0), node.dtype(1))))]
+        node = replace(node, inputs=[*inputs, *node.inputs[1:]])
     if not node.attr("block_size", 0):
         return convert(_with_equal_sizes(node))
-    if np.dtype(to).kind not in "iu":
-        node.refuse(f"blocks of {to}, expected integers")
     return codes_of(node, node.tensor(0), _of_blocks(node, 1), _of_blocks(node, 2), to)
 
 
@@ -35,6 +41,8 @@ def dequantize_linear(node: OnnxNode) -> Any:
     """Subtract a zero point and multiply by a scale."""
     inputs = [as_bytes(node, k) if node.has(k) else None for k in range(len(node.inputs))]
     node = replace(node, inputs=inputs)
+    if node.dtype(0).startswith("float8"):
+        return _dequantize_floats(node)
     if not node.attr("block_size", 0):
         return convert(_with_equal_sizes(node))
     dtype = node.dtype(1)
@@ -43,9 +51,40 @@ def dequantize_linear(node: OnnxNode) -> Any:
         point = node.emit(relax.op.astype(point, "int32"))
         data = node.emit(relax.op.subtract(data, point))
     data = node.emit(relax.op.astype(data, dtype))
-    result = relax.op.multiply(data, _of_blocks(node, 1))
-    to = dtype_name(node.attr("output_dtype")) if node.attr("output_dtype") else dtype
-    return relax.op.astype(node.emit(result), to) if to != dtype else result
+    return _with_output_type(node, node.emit(relax.op.multiply(data, _of_blocks(node, 1))))
+
+
+def _dequantize_floats(node: OnnxNode) -> Any:
+    """Multiply numbers of float8, which have a fraction and the zero point 0, by a scale."""
+    if node.has(2):
+        point = node.value(2)
+        if not point.is_constant or point.elements is None or point.elements.astype("f4").any():
+            node.refuse(f"its zero point of {point.dtype} is not known to be 0; leave it out")
+        node = replace(node, inputs=node.inputs[:2])
+    if node.attr("block_size", 0):
+        scale = _of_blocks(node, 1)
+    else:
+        node = _with_equal_sizes(node)
+        scale = node.tensor(1)
+        if node.rank(1):
+            axis, rank = _axis(node), node.rank(0)
+            others = [k for k in range(rank) if k != axis % rank]
+            scale = node.emit(relax.op.expand_dims(scale, others)) if others else scale
+    return _with_output_type(node, node.emit(relax.op.multiply(_widened(node), scale)))
+
+
+def _widened(node: OnnxNode) -> Any:
+    """Return the data in the scale's type; of constants exactly, which TVM's code is not."""
+    data = node.value(0)
+    if data.is_constant and data.elements is not None:
+        return node.graph.tensor(constant(data.elements.astype(node.dtype(1))))
+    return node.emit(relax.op.astype(node.tensor(0), node.dtype(1)))
+
+
+def _with_output_type(node: OnnxNode, result: Any) -> Any:
+    """Return a result of the scale's type in the type that the node asks for."""
+    to = dtype_name(node.attr("output_dtype")) if node.attr("output_dtype") else node.dtype(1)
+    return relax.op.astype(result, to) if to != node.dtype(1) else result
 
 
 def _axis(node: OnnxNode) -> int:

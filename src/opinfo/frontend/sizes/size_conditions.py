@@ -26,6 +26,8 @@ _BROADCAST = frozenset(
     "bitwise_or bitwise_xor left_shift right_shift where atan2 nn.prelu".split()
 )
 
+_QUOTIENTS = (tirx.Div, tirx.Mod, tirx.FloorDiv, tirx.FloorMod)
+
 
 def size_conditions(binding: Any) -> Iterator[Any]:
     """Return conditions on sizes that an operator requires; most are constants.
@@ -45,11 +47,16 @@ def size_conditions(binding: Any) -> Iterator[Any]:
 
 
 def _divisors(binding: Any) -> Iterator[Any]:
-    """A division by zero ends the process."""
+    """A division by zero ends the process, of a size as of a number that is computed of sizes."""
     divisors: list[Any] = []
     for dim in tensor_dims(binding.var) or ():
         tvm_ffi.structural_walk(dim, ((tirx.FloorDiv, tirx.FloorMod), divisors.append))
     yield from (part.b >= 1 for part in divisors)
+    numbers: list[Any] = []
+    for arg in binding.value.args:
+        if isinstance(arg, (relax.ShapeExpr, relax.Tuple)):
+            tvm_ffi.structural_walk(arg, (_QUOTIENTS, numbers.append))
+    yield from (tirx.NE(part.b, tirx.IntImm(str(part.b.ty), 0)) for part in numbers)
 
 
 def _broadcast(shapes: list[Dims]) -> Iterator[Any]:
@@ -83,7 +90,7 @@ def _conv(call: Any) -> Iterator[Any]:
 
 
 def _not_negative(call: Any) -> Iterator[Any]:
-    """A window is not larger than the padded image by more than one step."""
+    """No size is negative: a window is at most one step larger than the padded image."""
     yield from (dim >= 0 for dim in tensor_dims(call) or ())
 
 
@@ -139,6 +146,8 @@ def _topk(call: Any) -> Iterator[Any]:
 _CONDITIONS: Mapping[str, Callable[[Any], Iterator[Any]]] = {
     "reshape": _reshape, "matmul": _matmul, "concat": _concat, "einsum": _einsum, "take": _take,
     "strided_slice": _slice, "topk": _topk,
+    **{name: _not_negative for name in
+       ("broadcast_to", "call_tir", "full", "ones", "tile", "zeros", "nn.pad")},
     **{f"nn.conv{n}d{t}": _conv for n in (1, 2, 3) for t in ("", "_transpose")},
     **{f"nn.{kind}_pool{n}d": _not_negative for n in (1, 2, 3) for kind in ("max", "avg")},
 }  # fmt: skip

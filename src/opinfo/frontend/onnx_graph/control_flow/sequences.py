@@ -20,9 +20,10 @@ def _items(node: OnnxNode) -> list[Any]:
     return list(value.items)
 
 
-def _place(node: OnnxNode, k: int, length: int) -> int:
+def _place(node: OnnxNode, k: int, length: int, last: int) -> int:
+    """Return a position of a sequence from its start, at most the `last` one."""
     place = int(node.array(k, "the position").reshape(-1)[0])
-    if not -length <= place <= length:
+    if not -length <= place <= last:
         node.refuse(f"position {place} in a sequence of {length}")
     return place + length if place < 0 else place
 
@@ -43,7 +44,8 @@ def construct(node: OnnxNode) -> ListValue:
 def insert(node: OnnxNode) -> ListValue:
     """Insert a tensor, at the end by default."""
     items = _items(node)
-    items.insert(_place(node, 2, len(items)) if node.has(2) else len(items), node.value(1))
+    end = len(items)
+    items.insert(_place(node, 2, end, end) if node.has(2) else end, node.value(1))
     return ListValue(items)
 
 
@@ -51,7 +53,9 @@ def insert(node: OnnxNode) -> ListValue:
 def erase(node: OnnxNode) -> ListValue:
     """Remove a tensor, the last one by default."""
     items = _items(node)
-    del items[_place(node, 1, len(items)) if node.has(1) else -1]
+    if not items:
+        node.refuse("it removes a tensor from an empty sequence")
+    del items[_place(node, 1, len(items), len(items) - 1) if node.has(1) else -1]
     return ListValue(items)
 
 
@@ -59,7 +63,7 @@ def erase(node: OnnxNode) -> ListValue:
 def at(node: OnnxNode) -> TensorValue:
     """Return one tensor."""
     items = _items(node)
-    value: TensorValue = items[_place(node, 1, len(items))]
+    value: TensorValue = items[_place(node, 1, len(items), len(items) - 1)]
     return value
 
 
