@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, numpy_helper
 
+import opinfo
+from opinfo.frontend.checks.error import FrontendError
 from opinfo.frontend.formats import onnx_proto
 from opinfo.frontend.reading import limits
 
@@ -67,6 +69,17 @@ def test_a_sparse_weight_is_not_looked_for_in_the_current_folder(
     proto = _sparse([7, 9], [1, 5], (2, 3))
     proto.graph.sparse_initializer[0].values.CopyFrom(_elsewhere("secret.bin"))
     assert "the tensor 'w' is in another file" in _refusal(proto)
+
+
+def test_a_missing_file_of_weights_is_named(tmp_path: Path) -> None:
+    proto = model([_node("Add", "x", "w")], X)
+    proto.graph.initializer.append(_elsewhere("weights.bin"))
+    (tmp_path / "model.onnx").write_bytes(proto.SerializeToString())
+    with pytest.raises(FrontendError) as caught:
+        opinfo.load(tmp_path / "model.onnx")
+    assert str(caught.value).endswith(
+        "the weights of w are in weights.bin, which does not exist; copy it beside the model"
+    )
 
 
 @pytest.mark.parametrize("place", ["/proc/kcore", "../outside.bin", "hole.bin"])

@@ -37,10 +37,14 @@ def read_proto(path: Path) -> tuple[Any, str]:
         model = onnx.load_model_from_string(content)
         del content
         elsewhere = [t for t in all_tensors(model) if t.data_location == t.EXTERNAL]
+        missing = _missing(elsewhere, path.parent)
         allow(_external_size(model, path.parent))
-        onnx.load_external_data_for_model(model, str(path.parent))
+        if not missing:
+            onnx.load_external_data_for_model(model, str(path.parent))
     except Exception as error:  # protobuf and onnx raise various types
         raise FrontendError(f"{path}: not an ONNX model: {one_line(error)}") from error
+    if missing:
+        raise FrontendError(f"{path}: {missing}")
     for tensor in elsewhere:
         digest.update(b"%d," % len(tensor.raw_data))
         digest.update(tensor.raw_data)
@@ -84,6 +88,18 @@ def _of_attributes(attributes: Any) -> Iterator[Any]:
 def inner_graphs(attribute: Any) -> list[Any]:
     """Return the graphs of an attribute: branches, and bodies of loops."""
     return [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]
+
+
+def _missing(elsewhere: list[Any], folder: Path) -> str:
+    """Say which file of weights is not there; empty if none is missing."""
+    from onnx.external_data_helper import ExternalDataInfo
+
+    for tensor in elsewhere:
+        place = str(ExternalDataInfo(tensor).location)
+        if place and not (folder / place).exists():
+            return (f"the weights of {one_line(tensor.name)} are in {one_line(place)}, which does "
+                    "not exist; copy it beside the model")  # fmt: skip
+    return ""
 
 
 def _external_size(model: Any, folder: Path) -> int:
