@@ -84,7 +84,8 @@ def _matrices(
     """The C++ of the matrices: packed constants, or parameters."""
     first = of.matrices[0]
     if of.group is not None and any(t.source != "constant" for t in of.matrices):
-        return stored_words(of.matrices, of.group.attrs, of.axis - 3, of.depth, of.columns, view)
+        return stored_words(of.matrices, of.group.attrs, of.axis - 3, of.depth,
+                            str(of.columns), view)  # fmt: skip
     if first.source != "constant":
         kind = TYPES[first.dtype]
         return (f"const Plain<{kind}> w{{{of.depth}, {of.columns}, reinterpret_cast<const {kind}*>("
