@@ -77,8 +77,8 @@ def storage(node: Node) -> str | Unmet | None:
                      "bind them with relax.transform.BindParams")  # fmt: skip
     if node.result.rank != 2:
         return f"the weights have rank {node.result.rank}, expected 2"
-    if (reason := symbolic_groups(node)) is not None:
-        return reason
+    if (symbolic := symbolic_groups(node)) is not None:
+        return symbolic
     if node.result.dtype not in FLOATS:
         return f"the scales are {node.result.dtype}, expected {' or '.join(FLOATS)}"
     if attrs["bits"] not in STORED or data.dtype not in WORDS:
