@@ -41,7 +41,8 @@ OPINFO_FUNCTION(%(symbol)s) {
 }
 """
 #: Extents that the table of rows leaves open.
-CHECK = 'expect_rows("%(symbol)s", %(left)s, t[%(last)d], %(depth)d, others, %(number)d);'
+CHECK = """expect_depth("%(symbol)s", %(left)s, %(axis)d, %(depth)d);
+  expect_rows("%(symbol)s", %(left)s, t[%(last)d], others, %(number)d);"""
 USING = """
 using namespace opinfo_weight_only;
 """
@@ -116,7 +117,8 @@ def _function(region: Region, constants: Constants) -> str:
     fields = product_fields(region, left, views_of(region, constants))
     return FUNCTION % {
         **fields, "check": "" if all(t.static for t in all_tensors) else CHECK % {
-            **fields, "last": len(all_tensors) - 1, "depth": depth(region)},
+            **fields, "axis": len(left.shape) - 1, "last": len(all_tensors) - 1,
+            "depth": depth(region)},
         "weights": declared, "kernel": kernel, "count": len(all_tensors),
         "rows": ", ".join(ints(row(t, table[t.dtype])) for t in all_tensors),
     }  # fmt: skip

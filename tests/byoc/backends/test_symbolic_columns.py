@@ -180,7 +180,9 @@ def test_rows_of_another_length_are_an_error(columns: Any) -> None:
     assert [t.backend for t in made.dispatched.taken] == ["weight_only"]
     words, scales = replace(CHAIN.weights, shape=(5, 96), scales="float32").arrays()[:2]
     x = np.zeros((2, 95), "float32")
-    with pytest.raises(ValueError, match=r"activations of shape \[2, 95\] .* of 96 values"):
+    with pytest.raises(
+        ValueError, match=r"activations of shape \[2, 95\] have 95 values, expected 96"
+    ):
         made.machine()["main"](*map(tvm.runtime.tensor, (x, words, scales)))
 
 

@@ -10,17 +10,23 @@ inline std::string text_of(const View& v) {
   return out + "]";
 }
 
-// An error unless `x` has rows of `depth` values, one for each row of `out`, and each of `number`
-// other operands broadcasts to `out`.
-[[maybe_unused]] void expect_rows(const char* name, const View& x, const View& out, int64_t depth,
+// An error unless `x` has `depth` values along `axis`.
+[[maybe_unused]] void expect_depth(const char* name, const View& x, int axis, int64_t depth) {
+  if (x.dims[axis] != depth)
+    throw opinfo::Error("ValueError", std::string(name) + ": activations of shape " + text_of(x) +
+                                          " have " + std::to_string(x.dims[axis]) +
+                                          " values, expected " + std::to_string(depth));
+}
+
+// An error unless `x` has as many rows as `out`, and each of `number` other operands broadcasts to `out`.
+[[maybe_unused]] void expect_rows(const char* name, const View& x, const View& out,
                                   const View* others, int number) {
-  bool fits = x.rank == out.rank && x.dims[x.rank - 1] == depth;
+  bool fits = x.rank == out.rank;
   for (int d = 0; fits && d + 1 < out.rank; ++d) fits = x.dims[d] == out.dims[d];
   if (!fits)
     throw opinfo::Error("ValueError", std::string(name) + ": activations of shape " + text_of(x) +
                                           " and a result of " + text_of(out) +
-                                          ", expected the same rows, and activations of " +
-                                          std::to_string(depth) + " values");
+                                          ", expected the same rows");
   for (int k = 0; k < number; ++k) {
     const int skipped = out.rank - others[k].rank;
     fits = skipped >= 0;
