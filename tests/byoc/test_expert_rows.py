@@ -222,6 +222,31 @@ def test_numbers_outside_of_the_experts_are_clipped_or_an_error() -> None:
         np.testing.assert_allclose(compiled.run(x[:, None], numbers)[:, 0], expected, 0, 1e-4)
 
 
+@pytest.mark.parametrize("alone", [False, True])
+def test_rows_of_another_length_are_an_error(alone: bool) -> None:
+    """No type says that the activations are as long as the matrices."""
+    k = tvm.tirx.Var("k", "int64")
+    matrices = np.ones((EXPERTS, 8, 6) if alone else (EXPERTS, 6, 8), "float32")
+    x = relax.Var("x", relax.TensorType((M, k, 1) if alone else (M, 1, k), "float32"))
+    ids = relax.Var("ids", relax.TensorType((M,), "int64"))
+    bb = relax.BlockBuilder()
+    with bb.function("main", [x, ids]):
+        with bb.dataflow():
+            w = bb.emit(op.take(relax.const(matrices), ids, 0, mode="fast"))
+            y = bb.emit_output(op.matmul(w, x) if alone else op.matmul(x, w))
+        bb.emit_func_output(y)
+    compiled: Any = opinfo.compile(bb.get(), BACKENDS)
+    assert [r.backend for r in compiled.dispatched.taken] == ["experts"]
+    numbers = np.array([0, 3])
+    for length in (6, 0, 3, 12):
+        rows = np.ones((2, length, 1) if alone else (2, 1, length), "float32")
+        if length == 6:
+            np.testing.assert_array_equal(np.asarray(compiled.run(rows, numbers)).ravel(), 6)
+            continue
+        with pytest.raises(ValueError, match=f"have {length} values, expected 6"):
+            compiled.run(rows, numbers)
+
+
 def _taken(build: Callable[..., Any]) -> Any:
     return opinfo.dispatch(_product(build, 4), BACKENDS)
 

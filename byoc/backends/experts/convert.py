@@ -28,6 +28,7 @@ static void %(symbol)s_(const View* t) {
   const View others[] = {%(others)s}, x = %(left)s, ids = %(ids)s, &out = t[%(last)d];
   static const bool half[] = {%(half)s};
   %(matrices)s
+  expect_depth("%(symbol)s", x, %(axis)d, %(depth)d);
   Call<%(x)s, %(y)s>{x, out, others, half, %(number)d, %(name)s}.run<%(id)s>(
       w, %(columns)d, %(depth)d, ids, %(experts)d, %(clips)d);
 }
@@ -73,9 +74,15 @@ def _function(region: Region, constants: Constants) -> str:
         **product_fields(region, of.rows, view), "ids": view(of.ids),
         "matrices": _matrices(region, of, constants, view),
         "id": f"{of.ids.dtype}_t", "columns": of.columns, "depth": of.depth,
-        "experts": of.experts, "clips": of.clips, "last": len(every) - 1,
+        "experts": of.experts, "clips": of.clips, "last": len(every) - 1, "axis": _depth_axis(of),
         "rows": ", ".join(ints(row(t, SIZES[t.dtype])) for t in every),
     }  # fmt: skip
+
+
+def _depth_axis(of: GatheredProduct) -> int:
+    """The axis of the activations, (n, k), (rows, n, k) or (n, k, 1), that is summed over."""
+    shape = of.rows.shape
+    return len(shape) - (2 if of.alone and shape[-1] == 1 else 1)
 
 
 def _matrices(
@@ -84,7 +91,8 @@ def _matrices(
     """The C++ of the matrices: packed constants, or parameters."""
     first = of.matrices[0]
     if of.group is not None and any(t.source != "constant" for t in of.matrices):
-        return stored_words(of.matrices, of.group.attrs, of.axis - 3, of.depth, of.columns, view)
+        return stored_words(of.matrices, of.group.attrs, of.axis - 3, of.depth,
+                            str(of.columns), view)  # fmt: skip
     if first.source != "constant":
         kind = TYPES[first.dtype]
         return (f"const Plain<{kind}> w{{{of.depth}, {of.columns}, reinterpret_cast<const {kind}*>("

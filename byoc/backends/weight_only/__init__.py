@@ -29,7 +29,7 @@ def cost(region: Region) -> float:
 
 def version() -> str:
     """The version of the kernels."""
-    return "3"
+    return "4"
 
 
 WEIGHT_ONLY = Backend("weight_only", PATTERNS, convert, no_compiler, WANTS, cost, version)

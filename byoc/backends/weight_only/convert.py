@@ -30,6 +30,7 @@ static void %(symbol)s_(const View* t) {
   const View others[] = {%(others)s};
   static const bool half[] = {%(half)s};
   %(weights)s
+  %(check)s
   %(kernel)s, %(left)s, t[%(count)d - 1], others, half, %(number)d, %(name)s);
 }
 OPINFO_FUNCTION(%(symbol)s) {
@@ -39,6 +40,9 @@ OPINFO_FUNCTION(%(symbol)s) {
   return opinfo::guarded([&] { %(symbol)s_(t); });
 }
 """
+#: Extents that the table of rows leaves open.
+CHECK = """expect_depth("%(symbol)s", %(left)s, %(axis)d, %(depth)d);
+  expect_rows("%(symbol)s", %(left)s, t[%(last)d], others, %(number)d);"""
 USING = """
 using namespace opinfo_weight_only;
 """
@@ -89,6 +93,13 @@ def summed_axis(region: Region) -> int:
     return axis
 
 
+def depth(region: Region) -> int:
+    """The number of products that a sum of a region has."""
+    call = region.find(DEQUANTIZE)
+    assert call is not None
+    return int(call.result.shape[summed_axis(region)])
+
+
 def _exchanges(move: Call) -> bool:
     axes = move.attrs["axes"]
     return not isinstance(axes, (list, tuple)) or int(axes[0]) % 2 == 1
@@ -103,8 +114,11 @@ def _function(region: Region, constants: Constants) -> str:
     packed = is_packed(region)
     declared, kernel = (_panels if packed else _words)(region, constants, types)
     table = BITS if packed else SIZES
+    fields = product_fields(region, left, views_of(region, constants))
     return FUNCTION % {
-        **product_fields(region, left, views_of(region, constants)),
+        **fields, "check": "" if all(t.static for t in all_tensors) else CHECK % {
+            **fields, "axis": len(left.shape) - 1, "last": len(all_tensors) - 1,
+            "depth": depth(region)},
         "weights": declared, "kernel": kernel, "count": len(all_tensors),
         "rows": ", ".join(ints(row(t, table[t.dtype])) for t in all_tensors),
     }  # fmt: skip
@@ -130,7 +144,9 @@ def _words(region: Region, constants: Constants, types: tuple[str, str]) -> tupl
     axis = summed_axis(region)
     call = region.find(DEQUANTIZE)
     assert call is not None
-    shape = call.result.shape
-    declared = stored_words(tensors, attrs, axis - 2, int(shape[axis]), int(shape[1 - axis]),
-                            views_of(region, constants))  # fmt: skip
+    view, columns = views_of(region, constants), str(call.result.shape[1 - axis])
+    if not all(t.static for t in (call.result, *tensors)):
+        columns = (f'columns_of("{region.symbol}", t[{len(region.inputs)}], {1 - axis}, '
+                   f"{{{', '.join(map(view, tensors))}}})")  # fmt: skip
+    declared = stored_words(tensors, attrs, axis - 2, depth(region), columns, view)
     return declared, f"all_rows<{', '.join(types)}>(w"

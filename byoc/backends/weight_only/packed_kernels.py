@@ -14,7 +14,7 @@ from ..common.epilogue import statements
 from ..common.region_source import LARGE_PAGES, TEAM, THREADS, VIEWS, Constants, ints
 
 PRODUCTS = ("relax.matmul", "relax.einsum", TRANSPOSED_MATMUL)
-HEADERS = ("packed_weights", "panels", "floats", "limbs", "product")
+HEADERS = ("packed_weights", "shapes", "panels", "floats", "limbs", "product")
 TYPES = {"float32": "float", "float16": "uint16_t"}
 BITS = {"float32": 32, "float16": 16}
 #: Instructions that the kernels use, if the CPU has all of a group.
@@ -67,10 +67,14 @@ def code_of(
 
 def views_of(region: Region, constants: Constants) -> Callable[[Tensor], str]:
     """Return a function that returns the C++ of a tensor; it adds those that are constants."""
+    numbers: dict[int, int] = {}
 
     def view(tensor: Tensor) -> str:
+        k = tensor.index
         if tensor.source == "constant":
-            return f"constant({constants.add(region.constants[tensor.index])})"
+            if k not in numbers:
+                numbers[k] = constants.add(region.constants[k])
+            return f"constant({numbers[k]})"
         return f"t[{tensor.index}]"
 
     return view

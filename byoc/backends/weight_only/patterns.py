@@ -75,10 +75,10 @@ def storage(node: Node) -> str | Unmet | None:
     if not constant and (reason := unreadable([v.dtype for v in values], attrs)):
         return Unmet(f"{reason} and are parameters, which are not packed when a model is compiled",
                      "bind them with relax.transform.BindParams")  # fmt: skip
-    if not constant and not all(isinstance(e, int) for e in node.result.shape):
-        return "the extents of the matrix are symbolic"
     if node.result.rank != 2:
         return f"the weights have rank {node.result.rank}, expected 2"
+    if (symbolic := symbolic_groups(node)) is not None:
+        return symbolic
     if node.result.dtype not in FLOATS:
         return f"the scales are {node.result.dtype}, expected {' or '.join(FLOATS)}"
     if attrs["bits"] not in STORED or data.dtype not in WORDS:
@@ -88,6 +88,16 @@ def storage(node: Node) -> str | Unmet | None:
     group = min(int(attrs["group_size"]), int(node.result.shape[int(attrs["axis"]) % 2]))
     if group < SHORTEST:
         return f"groups of {group} values, expected {SHORTEST} or more"
+    return None
+
+
+def symbolic_groups(node: Node) -> str | None:
+    """Why the groups of a matrix are unknown; the extent along the other axis may be symbolic."""
+    axis = int(node.info.attrs["axis"]) % 2
+    names = ("matrix", "words", "scales", "zero points")
+    for name, value in zip(names, (node.result, *node.operands), strict=False):
+        if not isinstance(value.shape[axis], int):
+            return f"the extent of the {name} along the groups is symbolic"
     return None
 
 

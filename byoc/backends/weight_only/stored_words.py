@@ -36,7 +36,7 @@ def unreadable(dtypes: Sequence[str], attrs: Mapping[str, Any]) -> str:
 
 
 def stored_words(
-    tensors: Sequence[Tensor], attrs: Mapping[str, Any], axis: int, depth: int, columns: int,
+    tensors: Sequence[Tensor], attrs: Mapping[str, Any], axis: int, depth: int, columns: str,
     view: Callable[[Tensor], str],
 ) -> str:  # fmt: skip
     """Return the C++ of a matrix.
@@ -45,7 +45,8 @@ def stored_words(
         tensors: The words, the scales, and the zero points if there are any.
         attrs: The attributes of the dequantisation.
         axis: The axis that a product sums over, from the last one: -1 or -2.
-        depth, columns: The extents of the matrix along that axis and the other one.
+        depth: The extent of the matrix along that axis.
+        columns: The C++ of the other extent.
         view: Returns the C++ of a tensor.
     """
     along = [f"{{Kind::{KINDS[t.dtype]}, {view(t)}.data, {t.shape[axis]}}}" for t in tensors]

@@ -64,6 +64,9 @@ struct Call {
     const int64_t total = elements(out) / columns;
     const Others beside(out, total, others, half, number);
     const int64_t sources = elements(x) / depth;
+    if (total > 0 && (sources == 0 || total % sources != 0))
+      throw opinfo::Error("ValueError", std::to_string(sources) + " rows of activations for " +
+                                            std::to_string(total) + " rows of the result");
     by_expert<Id>(ids, experts, clips, total, [&](int64_t e, const int64_t* rows, int64_t count) {
       multiply(w, e, count, Chosen{rows, sources}, beside);
     });
