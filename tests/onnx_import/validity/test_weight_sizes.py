@@ -78,7 +78,7 @@ def test_a_missing_file_of_weights_is_named(tmp_path: Path) -> None:
     with pytest.raises(FrontendError) as caught:
         opinfo.load(tmp_path / "model.onnx")
     assert str(caught.value).endswith(
-        "the weights of w are in weights.bin, which does not exist; copy it beside the model"
+        "the weights of 'w' are in 'weights.bin', which does not exist; copy it beside the model"
     )
 
 

@@ -97,8 +97,8 @@ def _missing(elsewhere: list[Any], folder: Path) -> str:
     for tensor in elsewhere:
         place = str(ExternalDataInfo(tensor).location)
         if place and not (folder / place).exists():
-            return (f"the weights of {one_line(tensor.name)} are in {one_line(place)}, which does "
-                    "not exist; copy it beside the model")  # fmt: skip
+            return (f"the weights of {tensor.name!r} are in {place!r}, which does not exist; "
+                    "copy it beside the model")  # fmt: skip
     return ""
 
 
