@@ -47,7 +47,6 @@ def _loaded(library: str, device: Any, functions: Sequence[str]) -> Any:
         machine = relax.VirtualMachine(module, device)
         return module, {name: machine[name] for name in functions}
     except Exception as error:  # of any library in it
-        print(f"{library}: {error}", file=sys.stderr)
         return one_line(error)
 
 
@@ -82,7 +81,7 @@ def _called(main: Any, values: Sequence[Any], outputs: Path) -> Call | None:
             for tensor in some:
                 emptied(tensor, [*given, *others])
     except Exception as error:  # of any library in it
-        print(error, file=sys.stderr)
+        print(one_line(error), file=sys.stderr)
         return None
 
     def call(_kept: object = (tensors, again)) -> object:

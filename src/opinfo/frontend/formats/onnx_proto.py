@@ -37,7 +37,7 @@ def read_proto(path: Path) -> tuple[Any, str]:
         model = onnx.load_model_from_string(content)
         del content
         elsewhere = [t for t in all_tensors(model) if t.data_location == t.EXTERNAL]
-        missing = _missing(elsewhere, path.parent)
+        missing = _missing(model, path.parent)
         allow(_external_size(model, path.parent))
         if not missing:
             onnx.load_external_data_for_model(model, str(path.parent))
@@ -90,11 +90,11 @@ def inner_graphs(attribute: Any) -> list[Any]:
     return [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]
 
 
-def _missing(elsewhere: list[Any], folder: Path) -> str:
+def _missing(model: Any, folder: Path) -> str:
     """Say which file of weights is not there; empty if none is missing."""
-    from onnx.external_data_helper import ExternalDataInfo
+    from onnx.external_data_helper import ExternalDataInfo, uses_external_data
 
-    for tensor in elsewhere:
+    for tensor in filter(uses_external_data, model.graph.initializer):
         place = str(ExternalDataInfo(tensor).location)
         if place and not (folder / place).exists():
             return (f"the weights of {tensor.name!r} are in {place!r}, which does not exist; "
