@@ -4,7 +4,8 @@
     After:  y = R.nn.group_dequantize(R.take(words, ids, axis=0), R.take(scales, ids, axis=0), …)
 
 The axis must be one along which nothing is packed or grouped. Only tables are changed, which have
-two axes: backends match the gathers of matrices of experts.
+two axes: backends match the gathers of matrices of experts. Words are read later than before, so
+functions that may write into them stay.
 """
 
 from __future__ import annotations
@@ -15,9 +16,8 @@ from tvm import relax
 
 from ....analysis.composites.grouped import DEQUANTIZE
 from ....analysis.proposal.call_op import call_op
-from ....analysis.support.rewrite_functions import rewrite_functions
 from ..mutation.bindings import final_value
-from ..mutation.mutate import named
+from ..mutation.mutate import mutated, named
 from .raise_groups import AXES
 
 #: What an index outside of the axis selects is the same for words and scales.
@@ -27,7 +27,7 @@ MODES = frozenset({"fast", "clip"})
 def gather_words(mod: Any) -> Any:
     """The module with such gathers; the input is not changed, and returned if it has none."""
     gatherer = _Gatherer(mod)
-    out = rewrite_functions(mod, gatherer)
+    out = mutated(mod, gatherer)
     return relax.transform.DeadCodeElimination()(out) if gatherer.count else mod
 
 

@@ -98,3 +98,19 @@ def test_the_table_is_stored_for_others_that_read_it() -> None:
     rows, whole = run(prepare(mod), [given])
     np.testing.assert_allclose(whole, BY_COLUMNS.values(), rtol=2e-3, atol=2e-3)
     np.testing.assert_array_equal(rows, whole[given])
+
+
+def test_words_are_not_read_after_a_write() -> None:
+    """The rows are those of the table before the words were overwritten."""
+    words, scales = (relax.Var(f"t{k}", relax.TensorType(a.shape, str(a.dtype)))
+                     for k, a in enumerate(BY_COLUMNS.arrays()))  # fmt: skip
+    ids = relax.Var("ids", relax.TensorType((3,), "int32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [ids, words, scales], pure=False):
+        values = builder.emit(group_dequantize(words, scales, **BY_COLUMNS.attrs()))
+        builder.emit(relax.Call(
+            relax.ExternFunc("overwrite"), [words], None, [relax.ObjectType()]))  # fmt: skip
+        rows = builder.emit(relax.op.take(values, ids, axis=0))
+        builder.emit_func_output(rows)
+    mod = builder.get()
+    tvm.ir.assert_structural_equal(gather_words(mod), mod)
