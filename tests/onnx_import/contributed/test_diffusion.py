@@ -5,6 +5,7 @@ The oracle is numpy in float64, by the schemas.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -123,3 +124,43 @@ def test_a_skip_of_other_sizes_is_refused() -> None:
                       "skip": (["b", 4, 1, CHANNELS], "float32")}  # fmt: skip
     with pytest.raises(FrontendError, match=r"here.*expected a size of 5, got 1"):
         from_model(model([node], inputs, weights=VECTORS), {})
+
+
+def erf(x: Array) -> Array:
+    return np.vectorize(math.erf)(x)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("columns", [8, "d"])
+def test_halves_of_a_sum(columns: Any) -> None:
+    """The first half is multiplied by the Gelu of the second."""
+    node = contributed("BiasSplitGelu", ["x", "b"], ["y"])
+    x, bias = 3 * floats(2, 3, 8), floats(8, seed=1)
+    proto = model([node], {"x": (["n", "s", columns], "float32")}, weights={"b": bias})
+    total = x.astype("float64") + bias
+    first, second = total[..., :4], total[..., 4:]
+    close(outputs(proto, {"x": x})[0], first * second / 2 * (1 + erf(second / 2**0.5)))
+
+
+def test_three_terms() -> None:
+    node = contributed("BiasAdd", ["x", "b", "z"], ["y"])
+    x, bias, skip = (floats(*shape, seed=len(shape)) for shape in ((2, 3, 8), (8,), (2, 3, 8)))
+    inputs: Inputs = {"x": (["n", "s", 8], "float32"), "z": (["n", "s", 8], "float32")}
+    got = outputs(model([node], inputs, weights={"b": bias}), {"x": x, "z": skip})[0]
+    close(got, x.astype("float64") + bias + skip)
+    inputs = {"x": (["n", 3, 8], "float32"), "z": (["n", 1, 8], "float32")}
+    with pytest.raises(FrontendError, match="expected a size of 3, got 1"):
+        from_model(model([node], inputs, weights={"b": bias}), {})
+
+
+@pytest.mark.parametrize(
+    ("op", "columns", "bias", "reason"),
+    [("BiasSplitGelu", 7, 7, "the last axis has 7 elements, expected an even number"),
+     ("BiasSplitGelu", 8, 4, r"input 1 has the shape \(4\), expected \(8\)"),
+     ("BiasAdd", 8, 1, r"input 1 has the shape \(1\), expected \(8\)")],
+)  # fmt: skip
+def test_sums_that_are_refused(op: str, columns: int, bias: int, reason: str) -> None:
+    names = ["x", "b", "x"][: 3 if op == "BiasAdd" else 2]
+    proto = model([contributed(op, names, ["y"], name="here")],
+                  {"x": (["n", "s", columns], "float32")}, weights={"b": floats(bias)})  # fmt: skip
+    with pytest.raises(FrontendError, match=f"here.*{reason}"):
+        from_model(proto, {})

@@ -23,6 +23,7 @@ from . import (
 )
 from .arithmetic import extrema, powers, quotients, sums_and_norms
 from .attention import grouped_query, multi_head, rotary_heads
+from .contributions import bias_layers
 from .detection import roi_align, suppression
 from .indexing import index_operators
 from .norms import channel_norms, embedding_norm, image_norms, normalization
@@ -31,8 +32,8 @@ from .recurrence import dynamic_lstm, recurrent
 from .shaping import grids, resizing, shapes, slices_and_pads
 
 __all__ = [
-    "CONVERTERS", "activations", "bit_casts", "channel_norms", "channels_last", "contributed",
-    "contributed_quantized", "control", "convolution", "deformable", "dynamic_lstm",
+    "CONVERTERS", "activations", "bias_layers", "bit_casts", "channel_norms", "channels_last",
+    "contributed", "contributed_quantized", "control", "convolution", "deformable", "dynamic_lstm",
     "elementwise_operators", "embedding_norm", "extrema", "feature_rows", "grids", "grouped_query",
     "image_norms", "index_operators", "multi_head", "nbits", "ngram_counts", "normalization",
     "optionals", "pools", "powers", "products", "quantize_linear", "quantized", "quotients",
