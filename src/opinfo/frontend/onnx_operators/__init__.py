@@ -25,7 +25,7 @@ from .arithmetic import extrema, powers, quotients, sums_and_norms
 from .attention import grouped_query, multi_head, rotary_heads
 from .contributions import bias_layers
 from .detection import roi_align, suppression
-from .experts import mixture
+from .experts import mixture, packed_mixture
 from .indexing import index_operators
 from .norms import channel_norms, embedding_norm, image_norms, normalization
 from .packed_weights import nbits
@@ -37,7 +37,8 @@ __all__ = [
     "contributed", "contributed_quantized", "control", "convolution", "deformable", "dynamic_lstm",
     "elementwise_operators", "embedding_norm", "extrema", "feature_rows", "grids", "grouped_query",
     "image_norms", "index_operators", "mixture", "multi_head", "nbits", "ngram_counts",
-    "normalization", "optionals", "pools", "powers", "products", "quantize_linear", "quantized",
-    "quotients", "recurrent", "resizing", "roi_align", "rotary_heads", "scans", "sequences",
-    "shapes", "slices_and_pads", "spectral", "sums_and_norms", "suppression", "transposed", "trees",
+    "normalization", "optionals", "packed_mixture", "pools", "powers", "products",
+    "quantize_linear", "quantized", "quotients", "recurrent", "resizing", "roi_align",
+    "rotary_heads", "scans", "sequences", "shapes", "slices_and_pads", "spectral", "sums_and_norms",
+    "suppression", "transposed", "trees",
 ]  # fmt: skip
