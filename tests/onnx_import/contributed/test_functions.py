@@ -59,6 +59,17 @@ def test_ranges_of_sizes(dtype: str) -> None:
     assert str(mod["main"].ret_ty.shape[0]) == "n"
 
 
+def test_products_of_16_bits() -> None:
+    """Sums wrap around as int32, as in ONNX Runtime."""
+    node, rng = contributed("MatMulInteger16", ["a", "b"], ["y"]), np.random.default_rng(0)
+    a, b = (rng.integers(-32768, 32767, shape).astype("int16") for shape in ((2, 3, 4), (4, 5)))
+    a[0, 0] = b[:, 0] = -32768
+    inputs: Inputs = {"a": (["n", 3, 4], "int16"), "b": ([4, 5], "int16")}
+    compare(model([node], inputs), {"a": a, "b": b})
+    with pytest.raises(FrontendError, match="inputs are uint16 and int16, expected int16"):
+        from_model(model([node], {**inputs, "a": (["n", 3, 4], "uint16")}), {})
+
+
 def test_grids() -> None:
     forms: list[dict[str, Any]] = [
         {}, {"mode": "bilinear", "padding_mode": "reflection", "align_corners": 1},

@@ -112,6 +112,15 @@ def _grid_sample(node: OnnxNode) -> list[Any]:
                   align_corners=int(node.attr("align_corners", 0)))]  # fmt: skip
 
 
+def _integer_product(node: OnnxNode) -> list[Any]:
+    check_attributes(node, "", {})
+    kinds = [node.dtype(k) for k in (0, 1)]
+    if kinds != ["int16", "int16"]:
+        node.refuse(f"its inputs are {kinds[0]} and {kinds[1]}, expected int16")
+    return [_node("Cast", ["input_0"], "left", to=6), _node("Cast", ["input_1"], "right", to=6),
+            _node("MatMul", ["left", "right"])]  # fmt: skip
+
+
 def _same(node: OnnxNode) -> list[Any]:
     check_attributes(node, "", {})
     return [_node("Identity", ["input_0"])]
@@ -126,6 +135,7 @@ def _rfft(node: OnnxNode) -> list[Any]:
 
 #: The nodes of each operator, by its name.
 BODIES: dict[str, Body] = {
-    "ExpandDims": _expand_dims, "GatherND": _gather_nd, "GridSample": _grid_sample, "Pad": _pad,
-    "Range": _range, "Rfft": _rfft, "SampleOp": _same, "Trilu": _trilu,
+    "ExpandDims": _expand_dims, "GatherND": _gather_nd, "GridSample": _grid_sample,
+    "MatMulInteger16": _integer_product, "Pad": _pad, "Range": _range, "Rfft": _rfft,
+    "SampleOp": _same, "Trilu": _trilu,
 }  # fmt: skip
