@@ -22,7 +22,7 @@ from . import (
     transposed,
 )
 from .arithmetic import extrema, powers, quotients, sums_and_norms
-from .attention import grouped_query, multi_head, rotary_heads
+from .attention import distance_bias, grouped_query, multi_head, rotary_heads
 from .contributions import bias_layers
 from .detection import roi_align, suppression
 from .experts import mixture, packed_mixture
@@ -34,10 +34,10 @@ from .shaping import grids, resizing, shapes, slices_and_pads
 
 __all__ = [
     "CONVERTERS", "activations", "bias_layers", "bit_casts", "channel_norms", "channels_last",
-    "contributed", "contributed_quantized", "control", "convolution", "deformable", "dynamic_lstm",
-    "elementwise_operators", "embedding_norm", "extrema", "feature_rows", "grids", "grouped_query",
-    "image_norms", "index_operators", "mixture", "multi_head", "nbits", "ngram_counts",
-    "normalization", "optionals", "packed_mixture", "pools", "powers", "products",
+    "contributed", "contributed_quantized", "control", "convolution", "deformable", "distance_bias",
+    "dynamic_lstm", "elementwise_operators", "embedding_norm", "extrema", "feature_rows", "grids",
+    "grouped_query", "image_norms", "index_operators", "mixture", "multi_head", "nbits",
+    "ngram_counts", "normalization", "optionals", "packed_mixture", "pools", "powers", "products",
     "quantize_linear", "quantized", "quotients", "recurrent", "resizing", "roi_align",
     "rotary_heads", "scans", "sequences", "shapes", "slices_and_pads", "spectral", "sums_and_norms",
     "suppression", "transposed", "trees",
