@@ -104,7 +104,8 @@ def swiglu(gate: Array, linear: Array) -> Array:
 
 
 def silu(gate: Array, linear: Array) -> Array:
-    return gate / (1 + np.exp(-gate)) * linear
+    result: Array = gate / (1 + np.exp(-gate)) * linear
+    return result
 
 
 def test_forms_without_a_kernel_of_onnx_runtime() -> None:
@@ -143,7 +144,7 @@ def test_halves() -> None:
 def test_the_backend_of_experts_takes_the_products() -> None:
     node = contributed("MoE", BIASED, ["y"], k=2, activation_type="silu")
     proto = model([node], ROWS, weights=used(BIASED, weights()))
-    compiled = opinfo.compile(from_model(proto, {}), ["experts", "tvm"])
+    compiled: Any = opinfo.compile(from_model(proto, {}), ["experts", "tvm"])
     taken = [r.backend for r in compiled.dispatched.taken]
     assert taken.count("experts") == 2, compiled.report()
     result: Any = compiled.run(*feed(7).values())

@@ -116,7 +116,7 @@ def test_matrices_stay_packed() -> None:
     """The backend of experts takes the products."""
     arrays, _ = layers(4, 32, False, 2)
     proto = model([nodes_of(arrays, block_size=32, **SWIGLU)], ROWS, weights=arrays)
-    compiled = opinfo.compile(from_model(proto, {}), ["experts", "tvm"])
+    compiled: Any = opinfo.compile(from_model(proto, {}), ["experts", "tvm"])
     taken = [r.backend for r in compiled.dispatched.taken]
     assert taken.count("experts") == 2, compiled.report()
     expected = reference(proto, feed(6))[0]
