@@ -179,6 +179,14 @@ def test_what_runtimes_do_not_get(model: Any, extents: Any, message: str, tmp_pa
         static_file(path, digest, extents)
 
 
+def test_runtimes_get_operators_that_are_read_as_functions(tmp_path: Path) -> None:
+    """`Trilu` of ONNX Runtime has no converter, but a body of ONNX's nodes."""
+    trilu = helper.make_node("Trilu", ["a"], ["b"], domain="com.microsoft")
+    path = saved(tmp_path, product(nodes=[trilu]))
+    _, digest = read_proto(path)
+    assert b"Trilu" in b"".join(static_file(path, digest, [[4, 8]]))
+
+
 def test_a_file_that_has_changed_is_refused(tmp_path: Path) -> None:
     path = saved(tmp_path, product(), external=True)
     source = source_of(loaded(path))

@@ -17,6 +17,7 @@ from ...analysis.support.protobuf import header
 from ..checks.error import FrontendError, shortened
 from ..onnx_checks.onnx_schema import STANDARD
 from ..onnx_graph import functions
+from ..onnx_graph.contributed_functions import BODIES
 from ..onnx_graph.conversion.converter_table import MICROSOFT
 from ..onnx_graph.conversion.tvm_converters import CONTRIBUTED
 from ..onnx_operators import CONVERTERS
@@ -100,7 +101,7 @@ def _check_operators(model: Any) -> None:
     local_functions = functions.local(model)
     for node in _with_inner([*model.graph.node, *(n for f in model.functions for n in f.node)]):
         key = node.domain, node.op_type
-        contributed = node.domain == MICROSOFT and node.op_type in CONTRIBUTED
+        contributed = node.domain == MICROSOFT and node.op_type in {*CONTRIBUTED, *BODIES}
         if node.domain not in STANDARD and key not in local_functions and key not in CONVERTERS:
             if not contributed:
                 name = shortened(f"{node.domain}.{node.op_type}", 80)

@@ -5,15 +5,31 @@ from __future__ import annotations
 _RANDOM = "its result is random, so no compiled result can be checked; give the numbers as an input"
 _TRAINING = "it is a step of training; export the model for inference"
 _STRINGS = "it works on strings, which TVM has no type for; encode them before the call"
+_SIZE = "the size of its result is data; compute it before the call, or give it a constant"
 _OPERATORS = {
     _RANDOM: "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike",
     _TRAINING: "Adagrad Adam Gradient Momentum",
     _STRINGS: "RegexFullMatch StringConcat StringNormalizer StringSplit",
-    "the size of its result is data; compute it before the call, or give it a constant": "Unique",
+    _SIZE: "Unique",
     "it decodes a file; give the pixels as an input": "ImageDecoder",
 }
+#: Operators of ONNX Runtime's domain.
+_CONTRIBUTED = {
+    _STRINGS: "Tokenizer",
+    _SIZE: "Unique RemovePadding",
+    "it runs a decoder until the sequences end; compile the decoder, and generate outside of it":
+        "BeamSearch GreedySearch Sampling WhisperBeamSearch",
+    "it writes to a cache that calls share; export the model with MultiHeadAttention":
+        "DecoderMaskedMultiHeadAttention DecoderMaskedSelfAttention",
+    "how many tokens are packed is data; export the model with padding":
+        "PackedAttention PackedMultiHeadAttention",
+    "it has a program of another runtime; export the model without it": "EPContext Snpe",
+    "its result has another size by ONNX Runtime's kernel than by its schema; use DFT of ONNX":
+        "Irfft",
+}  # fmt: skip
 #: The reason for each operator, by name.
 REASONS = {op: reason for reason, ops in _OPERATORS.items() for op in ops.split()}
+_RUNTIME_REASONS = {op: reason for reason, ops in _CONTRIBUTED.items() for op in ops.split()}
 
 
 def why_unsupported(op: str, domain: str) -> str:
@@ -26,5 +42,7 @@ def why_unsupported(op: str, domain: str) -> str:
     if domain in ("", "ai.onnx.preview.training") and op in REASONS:
         return f"the operator {op} has no lowering to Relax: {REASONS[op]}"
     where = f" of domain '{domain}'" if domain else ""
+    if domain == "com.microsoft" and op in _RUNTIME_REASONS:
+        return f"the operator {op}{where} has no lowering to Relax: {_RUNTIME_REASONS[op]}"
     return (f"the operator {op}{where} has no lowering to Relax; compute it by other operators, or "
             "outside of the model")  # fmt: skip

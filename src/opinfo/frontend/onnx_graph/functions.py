@@ -1,10 +1,11 @@
-"""The bodies of functions: those in the model, and those by which ONNX defines operators."""
+"""The bodies of functions: those in the model, and those that define operators by others."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from . import contributed_functions
 from .onnx_node import OnnxNode
 
 
@@ -19,6 +20,8 @@ def body(node: OnnxNode, functions: Mapping[tuple[str, str], Any]) -> Any:
 
     if (node.domain, node.op) in functions:
         return functions[node.domain, node.op]
+    if node.domain == contributed_functions.DOMAIN:
+        return contributed_functions.body(node)
     try:
         schema = onnx.defs.get_schema(node.op, node.opset, node.domain)
     except onnx.defs.SchemaError:
@@ -59,6 +62,8 @@ def defaults(node: OnnxNode, function: Any, functions: Mapping[tuple[str, str], 
 
     if (node.domain, node.op) in functions:
         return {a.name: helper.get_attribute_value(a) for a in function.attribute_proto}
+    if node.domain == contributed_functions.DOMAIN:
+        return {}  # nodes of the body have all attributes
     formals = onnx.defs.get_schema(node.op, node.opset, node.domain).attributes
     values = {name: formal.default_value for name, formal in formals.items()}
     return {name: helper.get_attribute_value(v) for name, v in values.items() if v.name}

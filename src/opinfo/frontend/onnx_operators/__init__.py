@@ -22,19 +22,22 @@ from . import (
     transposed,
 )
 from .arithmetic import extrema, powers, quotients, sums_and_norms
-from .attention import grouped_query, multi_head, rotary_heads
+from .attention import distance_bias, grouped_query, multi_head, rotary_heads
+from .contributions import bias_layers
 from .detection import roi_align, suppression
+from .experts import mixture, packed_mixture
 from .indexing import index_operators
-from .norms import channel_norms, embedding_norm, normalization
+from .norms import channel_norms, embedding_norm, image_norms, normalization
 from .packed_weights import nbits
-from .recurrence import dynamic_lstm, recurrent
+from .recurrence import causal_convolution, dynamic_lstm, recurrent
 from .shaping import grids, resizing, shapes, slices_and_pads
 
 __all__ = [
-    "CONVERTERS", "activations", "bit_casts", "channel_norms", "channels_last", "contributed",
-    "contributed_quantized", "control", "convolution", "deformable", "dynamic_lstm",
-    "elementwise_operators", "embedding_norm", "extrema", "feature_rows", "grids", "grouped_query",
-    "index_operators", "multi_head", "nbits", "ngram_counts", "normalization", "optionals", "pools",
+    "CONVERTERS", "activations", "bias_layers", "bit_casts", "causal_convolution", "channel_norms",
+    "channels_last", "contributed", "contributed_quantized", "control", "convolution", "deformable",
+    "distance_bias", "dynamic_lstm", "elementwise_operators", "embedding_norm", "extrema",
+    "feature_rows", "grids", "grouped_query", "image_norms", "index_operators", "mixture",
+    "multi_head", "nbits", "ngram_counts", "normalization", "optionals", "packed_mixture", "pools",
     "powers", "products", "quantize_linear", "quantized", "quotients", "recurrent", "resizing",
     "roi_align", "rotary_heads", "scans", "sequences", "shapes", "slices_and_pads", "spectral",
     "sums_and_norms", "suppression", "transposed", "trees",

@@ -35,8 +35,10 @@ SCATTERS = frozenset({"ScatterElements", "ScatterND"})
 PRODUCTS = frozenset({"Conv", "ConvTranspose", "MatMul", "Gemm", "FusedConv", "FusedGemm",
                       "FusedMatMul", "TransposeMatMul"})  # fmt: skip
 
-#: Operators of ONNX Runtime that have products inside, whose converters widen the rest.
-MIXED = frozenset({"Attention", "GroupQueryAttention", "MatMulNBits", "MultiHeadAttention"})
+#: Operators of ONNX Runtime that have products inside, or operands of several dtypes, whose
+#: converters widen the rest; results are of the first operand's dtype.
+MIXED = frozenset({"Attention", "GroupNorm", "GroupQueryAttention", "MatMulNBits",
+                   "MoE", "MultiHeadAttention", "QMoE", "SkipGroupNorm"})  # fmt: skip
 
 
 def accumulated(data: Any) -> str | None:
@@ -100,6 +102,8 @@ def _result_dtypes(node: OnnxNode, count: int) -> list[str | None]:
     """
     import onnx
 
+    if node.domain and node.op in MIXED:
+        return [node.value(0).dtype] * count
     half = next(value.dtype for value in node.inputs if _is_half(value))
     try:
         schema = onnx.defs.get_schema(node.op, node.opset, node.domain)

@@ -1,0 +1,1 @@
+"""Operators of ONNX Runtime that fuse sums, and those that ONNX has under the same names."""
