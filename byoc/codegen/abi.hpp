@@ -96,6 +96,8 @@ int call(const char* symbol, void (*function)(T...), const TVMFFIAny* args, int3
 // Whether elements lie side by side in the order of the axes.
 [[maybe_unused]] bool is_compact(const DLTensor* t) {
   if (t->strides == nullptr) return true;
+  for (int k = 0; k < t->ndim; ++k)
+    if (t->shape[k] == 0) return true;  // numpy gives strides of 0
   int64_t step = 1;
   for (int k = t->ndim; k-- > 0; step *= t->shape[k])
     if (t->shape[k] != 1 && t->strides[k] != step) return false;

@@ -147,7 +147,8 @@ class _IndexChecks:
         low = reduce(tirx.max, (start.low for start in starts))
         high = reduce(tirx.min, (start.high for start in starts))
         raw = (relax.DataflowVar if dataflow else relax.Var)("raw", binding.var.ty)
-        call = self._call(Origin(raw, low, high, None), raw, found[0][1])
+        readers = " or ".join(dict.fromkeys(reader for _, reader in found))
+        call = self._call(Origin(raw, low, high, None), raw, readers)
         return [relax.VarBinding(raw, binding.value), relax.VarBinding(binding.var, call)]
 
     def _is_inside(self, start: Origin) -> bool:
@@ -179,7 +180,8 @@ class _IndexChecks:
 
 def _reader(binding: Any) -> str:
     """What a check says that reads elements: the operator, and its node if the model names it."""
-    name, node = str(binding.value.op.name).removeprefix("relax."), node_of(binding)
+    name = str(binding.value.op.name).removeprefix("relax.")
+    node = "".join(c if c.isprintable() else "?" for c in node_of(binding))
     return f"{node}: {name}" if node else name
 
 

@@ -42,8 +42,8 @@ class Origin:
 def origin(read: IndexRead, call: Any, values: Mapping[Any, Any]) -> Origin:
     """Return where the elements of an index come from.
 
-    They are followed through casts between integers, changes of shape and broadcasts. Sizes are
-    added to negative elements by `where(less(x, 0), add(x, size), x)`.
+    They are followed through casts between integers that keep what is inside, changes of shape and
+    broadcasts. Sizes are added to negative elements by `where(less(x, 0), add(x, size), x)`.
 
     Args:
         read: What a call reads.
@@ -51,12 +51,13 @@ def origin(read: IndexRead, call: Any, values: Mapping[Any, Any]) -> Origin:
         values: The values of variables.
     """
     whole = read.component is None
-    index = source(read.of(call), values, moved=whole)
+    index = source(read.of(call), values, (read.low, read.high), moved=whole)
     size = tirx.IntImm("int64", 1) + read.high
     below = _wrapped(index, size, read.component, values) if _is_zero(read.low) else None
     if below is None:
         return Origin(index, read.low, read.high, read.component)
-    return Origin(source(below, values, moved=whole), -size, read.high, read.component)
+    tensor = source(below, values, (-size, read.high), moved=whole)
+    return Origin(tensor, -size, read.high, read.component)
 
 
 def values_of(func: Any) -> dict[Any, Any]:
@@ -64,29 +65,44 @@ def values_of(func: Any) -> dict[Any, Any]:
     return {b.var: b.value for block in func.body.blocks for b in block.bindings}
 
 
-def source(expr: Any, values: Mapping[Any, Any], moved: bool = True) -> Any:
+def source(
+    expr: Any, values: Mapping[Any, Any], inside: tuple[Any, Any], moved: bool = True
+) -> Any:
     """Return the variable from which the elements of an expression come.
 
     Args:
         expr: A variable or constant.
         values: The values of variables.
+        inside: The smallest and the largest element that a check will allow.
         moved: Whether elements may have other positions in it.
     """
     while True:
         value = values.get(expr) if isinstance(expr, relax.Var) else expr
         if isinstance(value, relax.Var):
             expr = value
-        elif value is not None and _keeps(value, moved):
+        elif value is not None and _keeps(value, inside, moved):
             expr = value.args[0]
         else:
             return expr
 
 
-def _keeps(value: Any, moved: bool) -> bool:
+def _keeps(value: Any, inside: tuple[Any, Any], moved: bool) -> bool:
     name = operator_name(value)
     if name not in SAME_ELEMENTS or not (moved or name == "relax.astype"):
         return False
+    if name == "relax.astype" and not _fits(str(value.ty.dtype), *inside):
+        return False  # -5 would become 251 in uint8
     return is_integer(value.args[0]) and (name != "relax.broadcast_to" or _is_filled(value))
+
+
+def _fits(dtype: str, low: Any, high: Any) -> bool:
+    """Return whether a dtype has all integers of a range; sizes are below 2^31."""
+    if not dtype.startswith(("int", "uint")):
+        return False
+    info = np.iinfo(dtype)
+    if isinstance(low, tirx.IntImm) and isinstance(high, tirx.IntImm):
+        return int(info.min) <= int(low) and int(high) <= int(info.max)
+    return info.bits >= 32 and (info.min < 0 or _is_zero(low))
 
 
 def _is_filled(expr: Any) -> bool:

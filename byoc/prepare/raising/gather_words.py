@@ -46,6 +46,9 @@ class _Gatherer(relax.PyExprMutator):  # type: ignore[misc]
             return call
         if call.attrs.axis is None:
             return call
+        inner = any(isinstance(x, relax.DataflowVar) for x in table.args)
+        if inner and not isinstance(call.args[0], relax.DataflowVar):
+            return call  # it may be in another block, which has no such variables
         axis = int(call.attrs.axis) % 2
         packed = {n: int(v) % 2 for n in AXES if (v := table.attrs[n]) is not None}
         if axis in packed.values():

@@ -114,3 +114,19 @@ def test_words_are_not_read_after_a_write() -> None:
         builder.emit_func_output(rows)
     mod = builder.get()
     tvm.ir.assert_structural_equal(gather_words(mod), mod)
+
+
+def test_words_of_another_block_stay_there() -> None:
+    """A branch has none of a dataflow block's own variables."""
+    builder = relax.BlockBuilder()
+    words, scales = (relax.Var(f"t{k}", relax.TensorType(a.shape, str(a.dtype)))
+                     for k, a in enumerate(BY_COLUMNS.arrays()))  # fmt: skip
+    ids = relax.Var("ids", relax.TensorType((3,), "int32"))
+    with builder.function("main", [ids, words, scales]):
+        with builder.dataflow():
+            same = builder.emit(relax.op.add(words, words))
+            values = builder.emit_output(group_dequantize(same, scales, **BY_COLUMNS.attrs()))
+        rows = builder.emit(relax.op.take(values, ids, axis=0))
+        builder.emit_func_output(rows)
+    mod = builder.get()
+    assert gather_words(mod) is mod

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
+from tvm import relax
 from tvm.script import ir as I
 from tvm.script import relax as R
 from tvm.script import tirx as T
 
 import opinfo
+from opinfo.analysis.support.origin import span, with_span
 from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
 from opinfo.jit.arguments.index_checks import checked_indices
 
@@ -375,3 +377,41 @@ def test_an_index_is_checked_before_it_is_broadcast() -> None:
     np.testing.assert_array_equal(rows, TABLE[np.broadcast_to(i + i, (3, 7))])
     np.testing.assert_array_equal(some, TABLE[np.broadcast_to(4 * i * i, (3, 2))])
     assert compiled.run(TABLE, i + 1, np.zeros(0, "float32"))[1].shape == (3, 0, 4)
+
+
+@pytest.mark.parametrize("computed", [False, True])
+def test_a_cast_that_wraps_negative_elements_is_not_looked_through(computed: bool) -> None:
+    """In uint8, -5 is 251, which is outside of 100 rows."""
+    builder = relax.BlockBuilder()
+    table = relax.Var("t", relax.TensorType((100,), "float32"))
+    raw = relax.Var("i", relax.TensorType((1,), "int64"))
+    with builder.function("main", [table, raw]):
+        with builder.dataflow():
+            i = builder.emit(relax.op.add(raw, raw)) if computed else raw
+            i = builder.emit(relax.op.astype(relax.op.astype(i, "uint8"), "int32"))
+            below = builder.emit(relax.op.less(i, relax.const(0, "int32")))
+            above = builder.emit(relax.op.add(i, relax.const(100, "int32")))
+            i = builder.emit(relax.op.where(below, above, i))
+            out = builder.emit_output(relax.op.take(table, i, axis=0))
+        builder.emit_func_output(out)
+    build = opinfo.compile(builder.get(), [])
+    rows = np.arange(100, dtype="float32")
+    np.testing.assert_array_equal(build.run(rows, *numbers([20])), [40 if computed else 20])
+    with pytest.raises(ValueError, match="outside of its axis"):
+        build.run(rows, *numbers([-5]))
+
+
+def test_a_check_for_several_readers_names_them_in_one_line() -> None:
+    builder = relax.BlockBuilder()
+    long, short = (relax.Var(f"t{n}", relax.TensorType((n,), "float32")) for n in (9, 3))
+    raw = relax.Var("i", relax.TensorType((1,), "int64"))
+    with builder.function("main", [long, short, raw]):
+        with builder.dataflow():
+            i = builder.emit(relax.op.add(raw, raw))
+            for table, node in ((long, "long\ntable"), (short, "short table")):
+                read = builder.normalize(relax.op.take(table, i, axis=0))
+                builder.emit(with_span(read, span(node)))
+            out = builder.emit_output(relax.op.add(i, i))
+        builder.emit_func_output(out)
+    mod = checked_indices(builder.get())
+    assert "long?table: take or short table: take at an element" in mod.script()
