@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
+import tvm_ffi
 from tvm import relax
 
 from opinfo.analysis.composites.grouped import group_dequantize
@@ -198,3 +199,12 @@ def test_a_large_number_of_columns_is_taken_beside_tvm() -> None:
     lowered = prepare(_module({"main": PRODUCTS["4 bits"]}), BACKENDS)
     done = dispatch(lowered, BACKENDS, {"weight_only": 1, "tvm": 1})
     assert [t.backend for t in done.taken] == ["weight_only"] and not done.left
+
+
+def test_tensors_without_elements_that_numpy_made() -> None:
+    """Their strides are 0."""
+    given = {**_tensors(), "x": np.zeros((0, 96), "float32"), "z": np.zeros((0, 7), "float32")}
+    order = ("x", "z", "bias", "words", "scales", "zeros")
+    views = [tvm_ffi.from_dlpack(given[name], require_alignment=1) for name in order]
+    result = _chain().machine()["main"](*views)
+    assert np.from_dlpack(result).shape == (0, 7)
