@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common.nets import symbolic_models
+from benchmarks.common import symbolic_models
 from benchmarks.common.pages import table
 from benchmarks.common.rows import measure_models
 from benchmarks.shapes.stream import parse_options
@@ -132,7 +132,7 @@ ONNX Runtime). **first** are the first 50 requests of a new session with `jit`, 
 are compiled; **steady** are later ones. One thread, CPU time of the calling thread. **special** is
 the number of kernels for a shape, **generic** of shapes that the generic kernel serves as fast, and
 **compiling** the CPU seconds of the compiler process. Models:
-`benchmarks/common/nets/symbolic_models.py`."""
+`benchmarks/common/symbolic_models.py`."""
 
 
 def page(rows: Sequence[Row]) -> str:

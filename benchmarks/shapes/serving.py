@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common.nets import symbolic_models
+from benchmarks.common import symbolic_models
 from benchmarks.common.resources import percentile, use_threads
 from benchmarks.common.rows import run_worker
 

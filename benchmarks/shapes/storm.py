@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common.nets import symbolic_models
+from benchmarks.common import symbolic_models
 from benchmarks.common.resources import percentile, resident, use_threads
 
 #: Requests of a block, and how many of them are of the storm; the others have common sizes.

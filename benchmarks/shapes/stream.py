@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common.nets import symbolic_models
+from benchmarks.common import symbolic_models
 from benchmarks.common.pages import add_page_option
 from benchmarks.common.resources import use_threads
 from benchmarks.common.rows import measure_models, model_parser
@@ -193,7 +193,7 @@ time of 50 requests of varying size, divided by the time of opinfo's `jit` with 
 `tvm.compile` of the symbolic module for this CPU; **generic** opinfo's schedules for symbolic
 shapes (near 1: as fast as kernels for the size); **static** a build for each size by the same
 schedules; **ONNX Runtime** its backend, which takes the whole graph, in TVM's virtual machine.
-Models: `benchmarks/common/nets/symbolic_models.py`."""
+Models: `benchmarks/common/symbolic_models.py`."""
 
 
 def parse_options(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -69,3 +71,22 @@ def test_a_page_is_written_to_the_results_unless_a_file_is_given() -> None:
     assert parser.parse_args(["--page"]).page == PAGES / "some.md"
     assert parser.parse_args(["--page", "x.md"]).page == Path("x.md")
     assert parser.parse_args([]).page is None
+
+
+def test_what_sets_the_threads_is_imported_without_tvm() -> None:
+    """TVM reads their number when it is loaded; `use_threads` raises where that is too late."""
+    root = Path(index.__file__).parent
+    texts = {path: path.read_text() for path in sorted(root.rglob("*.py"))}
+    setting = [path.relative_to(root.parent).with_suffix("") for path, text in texts.items()
+               if "import use_threads" in text or "parse_options(" in text]  # fmt: skip
+    assert Path("benchmarks/shapes/cold") in setting
+    code = """
+import importlib, sys
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+    assert "tvm" not in sys.modules, name
+"""
+    modules = [".".join(path.parts) for path in setting]
+    done = subprocess.run([sys.executable, "-c", code, *modules], cwd=root.parent,
+                          capture_output=True, text=True)  # fmt: skip
+    assert done.returncode == 0, done.stderr
