@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import tvm
 
-from benchmarks.backends import byoc_page, end_to_end
+from benchmarks.backends import end_to_end
+from benchmarks.backends.byoc import byoc_page
 from benchmarks.common.rows import store_row, stored_rows
 
 from ..layout import nets

@@ -106,7 +106,7 @@ def section(rows: Sequence[Row]) -> str:
     """Return the part of the page; rows are those of one run.
 
     Raises:
-        ValueError: There are no rows.
+        ValueError: `rows` is empty.
     """
     from opinfo.layout.model.buffer_bytes import SYMBOLIC  # TVM; a worker sets its threads first
 

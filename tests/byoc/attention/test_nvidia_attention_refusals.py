@@ -79,7 +79,7 @@ REFUSED: dict[str, tuple[Build, tuple[tuple[int, ...], ...], str, tuple[int, ...
                                     "hides a whole row"),
     "a causal mask of -65505": (_constant(causal(5, 9, -65505.0)), (Q, K, V), "float16", (),
                                 "not exact in float16"),
-    "a mask that is no half": (_constant(np.full((5, 9), 0.1)), (Q, K, V), "float16", (),
+    "a mask of another dtype than half": (_constant(np.full((5, 9), 0.1)), (Q, K, V), "float16", (),
                                "not exact in float16"),
     "float32": (lambda e, *x: _as_torch(e, *x), (Q, K, V), "float32", (), "expected halves"),
     "a head of 12": (lambda e, *x: _as_torch(e, *x), _heads(12), "float16", (),

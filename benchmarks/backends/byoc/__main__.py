@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.backends.byoc_page import Row
+from benchmarks.backends.byoc.byoc_page import Row
 from benchmarks.backends.vm_call import call, first
 from benchmarks.common.full_models import MODELS, onnx_model, torch_model
 from benchmarks.common.pages import add_page_option
@@ -123,7 +123,7 @@ def main() -> int:
         print(row.as_line(), flush=True)
         store_row(options.json, row, "model", "threads")
     if options.page:
-        from benchmarks.backends.byoc_page import page
+        from benchmarks.backends.byoc.byoc_page import page
 
         rows = [Row(**r) for r in stored_rows(options.json)]
         options.page.write_text(page(rows, MODELS), encoding="utf-8")

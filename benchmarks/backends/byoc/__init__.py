@@ -1,0 +1,1 @@
+"""Time models that are dispatched to backends, against runtimes."""
