@@ -32,7 +32,7 @@ def _conv(emit: Any, x: Any, weight: Any, bias: Any) -> Any:
 
 
 def _grouped(emit: Any, x: Any, weight: Any, bias: Any) -> Any:
-    y = _last(x, weight, groups=int(weight.ty.shape[0]))
+    y = _last(x, weight, groups=int(x.ty.shape[3]) // int(weight.ty.shape[3]))
     return emit(nn.relu(emit(op.add(emit(y), bias))))
 
 
@@ -77,7 +77,8 @@ def _batch(emit: Any, x: Any, y: Any) -> Any:
 
 
 GRAPHS: dict[str, Callable[..., Any]] = {
-    "dense": _dense, "conv": _conv, "depthwise": _grouped, "conv NCHW": _first, "batch": _batch,
+    "dense": _dense, "conv": _conv, "depthwise": _grouped, "grouped": _grouped,
+    "conv NCHW": _first, "batch": _batch,
     "stem": _stem, "patches": _patches, "residual": _block, "silu": _silu,
     "hard swish": _hard_swish, "transposed": _transposed,
 }  # fmt: skip

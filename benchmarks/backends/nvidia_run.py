@@ -146,7 +146,7 @@ def dense(x: Any, weight: Any, bias: Any) -> Any:
 
 def first(x: Any, weight: Any, bias: Any) -> Any:
     """Convolution, bias and relu in NCHW, with weights in OIHW."""
-    pad, groups = weight.shape[2] // 2, weight.shape[0] if weight.shape[1] == 1 else 1
+    pad, groups = weight.shape[2] // 2, x.shape[1] // weight.shape[1]
     return torch.relu(
         torch.nn.functional.conv2d(x, weight, bias.reshape(-1), padding=pad, groups=groups)
     )
@@ -195,8 +195,8 @@ def channels_last(*xs: Any) -> Any:
 
 
 LAST: dict[str, Callable[..., Any]] = {
-    "conv": first, "depthwise": first, "stem": stem, "residual": residual, "silu": silu,
-    "hard swish": hard_swish, "patches": patches,
+    "conv": first, "depthwise": first, "grouped": first, "stem": stem,
+    "residual": residual, "silu": silu, "hard swish": hard_swish, "patches": patches,
 }  # fmt: skip
 REFERENCES: dict[str, Callable[..., Any]] = {
     "dense": dense, "conv NCHW": first, "batch": torch.matmul, "transposed": transposed,

@@ -26,8 +26,8 @@ HOME = "opinfo.byoc.backends.nvidia"
 ATTENTION = (*PLANS, "halves/attention16.h", "halves/attention16.hpp", *REGION,
              "floats/attention32.h", "floats/attention32.hpp")  # fmt: skip
 #: Headers without a namespace.
-PLAIN = ("cudnn/epilogue.h", "attention/attention_plans.h", "attention/halves/attention16.h",
-         "attention/floats/attention32.h")  # fmt: skip
+PLAIN = ("cudnn/kernels/epilogue.h", "cudnn/kernels/grouped.h", "attention/attention_plans.h",
+         "attention/halves/attention16.h", "attention/floats/attention32.h")  # fmt: skip
 
 
 def read(name: str) -> str:

@@ -46,7 +46,7 @@ class RegionCase:
 
 
 def convolutions() -> Iterator[RegionCase]:
-    """Convolutions of ResNet-50, MobileNet, EfficientNet, U-Net and ViT at batch sizes 1 and 32."""
+    """Convolutions of real nets, from ResNet-50 to ViT, at batch sizes 1 and 32."""
     for dtype in ("float16", "float32"):
         for name, kind, x, w, more in _convolutions():
             if dtype == "float32" and kind not in ("conv", "residual"):
@@ -70,6 +70,10 @@ def _convolutions() -> Iterator[tuple[str, str, tuple[int, ...], tuple[int, ...]
                (672, 1, 1, 112), "")  # fmt: skip
         yield (f"depthwise 3x3, batch {n}", "depthwise", (n, 56, 56, 128), (128, 3, 3, 1), "")
         yield (f"depthwise 7x7, batch {n}", "depthwise", (n, 56, 56, 96), (96, 7, 7, 1), "")
+        for size, groups, channels in ((28, 32, 8), (28, 9, 24), (14, 24, 24), (14, 32, 32)):
+            yield (f"3x3, {groups} groups of {channels}, {size}x{size}, batch {n}", "grouped",
+                   (n, size, size, groups * channels), (groups * channels, 3, 3, channels),
+                   "")  # fmt: skip
         yield (f"transposed 4x4, batch {n}", "transposed", (n, 256, 32, 32), (256, 128, 4, 4),
                "NCHW")  # fmt: skip
 

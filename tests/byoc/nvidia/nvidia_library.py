@@ -12,8 +12,8 @@ from typing import Any
 
 import tvm_ffi
 
-from opinfo.byoc.backends.nvidia.cudnn.conv_epilogue import source
 from opinfo.byoc.backends.nvidia.cudnn.cudnn import HEADERS
+from opinfo.byoc.backends.nvidia.cudnn.kernels.conv_epilogue import source
 from opinfo.byoc.backends.nvidia.libraries.source import library_headers
 
 from ...common.compiled_once import compiled_once, kept_text

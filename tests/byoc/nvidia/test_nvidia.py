@@ -24,7 +24,8 @@ from typer.testing import CliRunner
 from opinfo.byoc.backend.backend import Backend, Code
 from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.backends.nvidia.attention.halves import halves_kernel
-from opinfo.byoc.backends.nvidia.cudnn import conv_epilogue, cudnn
+from opinfo.byoc.backends.nvidia.cudnn import cudnn
+from opinfo.byoc.backends.nvidia.cudnn.kernels import conv_epilogue, grouped_kernel
 from opinfo.byoc.compile import CompiledModule, compile_module
 from opinfo.byoc.dispatching.dispatch import dispatch
 from opinfo.byoc.prepare.prepare import prepare
@@ -58,6 +59,8 @@ def on_stub(name: str) -> Backend:
                 patch.setattr(home, "options", lambda *_: stub_options())
             patch.setattr(conv_epilogue, "compiled", host_kernels)
             patch.setattr(halves_kernel, "compiled", host_kernels)
+            patch.setattr(grouped_kernel, "compiled", host_kernels)
+            patch.setattr(grouped_kernel, "image", host_grouped)
             patch.setattr(cudnn, "image", host_image)
             return found.convert(regions)
 
@@ -65,6 +68,7 @@ def on_stub(name: str) -> Backend:
 
 
 host_image = functools.cache(conv_epilogue.image.__wrapped__)
+host_grouped = functools.cache(grouped_kernel.image.__wrapped__)
 
 
 @functools.cache

@@ -17,7 +17,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from opinfo.byoc.backends.nvidia.cudnn.conv_epilogue import ELEMENTS, source
+from opinfo.byoc.backends.nvidia.cudnn.kernels.conv_epilogue import ELEMENTS, source
 
 from .nvidia_library import convolutions, host_kernels
 

@@ -18,6 +18,7 @@ struct Conv {
   double limit = 0.0;  // of a clipped relu
   Operand offset, factor;  // of hard swish, one float each: x * min(max(x + offset, 0), limit) * factor
   int kernels = 0;  // the number of the constant that is compiled from epilogue.cu
+  int grouped = -1;  // and of that from grouped.cu, negative if there is none
 
   bool has_epilogue() const { return residual || bias || added || activation != kIdentity; }
 };
@@ -29,6 +30,7 @@ enum Form {
   kAlone,      // the convolution, then all else as one kernel of our own
   kConverted,  // as above, in the other layout: channels first for last, and last for first
   kPhased,     // a transposed one as a convolution with channels last, then a kernel that orders pixels
+  kGrouped,    // a kernel of our own for groups, without cuDNN
   kForms
 };
 // Tensors of a form's own, as in the other layout. The names are not those of attention_plans.h, which follows.
@@ -56,12 +58,14 @@ class ConvGraphs {
       // Halves are convolved by tensor cores, which have one layout: it was chosen for the model.
       case kConverted:
         return v_.type == CUDNN_DATA_FLOAT && counted && own_bytes(form) <= kWorkspace;
+      case kGrouped: return v_.grouped >= 0 && alignment_ >= 16 && counted;
       default: return has_phases() && counted && own_bytes(form) <= kWorkspace;
     }
   }
 
-  // Raises if cuDNN refuses an operation.
+  // Raises if cuDNN refuses an operation. That of `kGrouped` is empty.
   Graph graph(int form) const {
+    if (form == kGrouped) return {};
     if (form == kPhased) return phased_graph();
     const bool own = form == kConverted, last = v_.last != own;
     const bool follows = form <= kWithZeros && !steps_.empty();
@@ -87,6 +91,19 @@ class ConvGraphs {
     return own_bytes(form, kOwnImage) + own_bytes(form, kOwnWeights) + own_bytes(form, kOwnResult);
   }
 
+  // What kernels of groups are given, but for tensors and tiles.
+  Grouped grouped() const {
+    Grouped g{};
+    g.groups = static_cast<int>(v_.groups);
+    for (int k = 0; k < 2; ++k) {
+      g.image[k] = static_cast<int>(v_.x.extents[1 + k]);
+      g.result[k] = static_cast<int>(v_.y.extents[1 + k]);
+      g.strides[k] = static_cast<int>(v_.strides[k]);
+      g.dilation[k] = static_cast<int>(v_.dilation[k]);
+      g.padding[k] = static_cast<int>(v_.padding[k]);
+    }
+    return g;
+  }
   // Of the form `kPhased`.
   const ConvPhases& phases() const { return phases_; }
   // The pixels of the weights.
@@ -109,7 +126,7 @@ class ConvGraphs {
     put("d", v_.dilation);
     put("p", v_.padding);
     out << " +" << bool(v_.residual) << bool(v_.bias) << bool(v_.added) << " act " << v_.activation
-        << " " << v_.limit << " w" << (v_.w.from < 0) << " forms " << kForms;
+        << " " << v_.limit << " own" << (v_.grouped >= 0) << " w" << (v_.w.from < 0) << " forms " << kForms;
     return out.str();
   }
 

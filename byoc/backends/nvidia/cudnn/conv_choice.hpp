@@ -38,7 +38,7 @@ class ConvChoice {
     std::vector<std::shared_ptr<const Way>> out;
     if (!graphs_.applies(form)) return out;
     try {
-      for (const Plan& p : first_plans(h, graphs_.graph(form), v_.type, kMost))
+      for (const Plan& p : plans(h, form, kMost))
         out.push_back(runner_.way(form, p));
     } catch (const opinfo::Error&) {  // cuDNN refuses an operation of this form
     }
@@ -52,16 +52,27 @@ class ConvChoice {
 
   // Whether a remembered way can be taken again.
   bool taken(cudnnHandle_t h, const Record& record, Ways& ways) const {
+    const Choice& choice = record.choices[0];
     Plan plan;
     try {
-      const Descriptor made = graphs_.graph(record.form).made(h);
-      if (made) plan = planned(h, made, record.choices[0], v_.type);
+      if (record.form == kGrouped) {
+        if (!runner_.is_grouped(choice)) return false;
+        plan.choice = choice;
+      } else if (const Descriptor made = graphs_.graph(record.form).made(h)) {
+        plan = planned(h, made, choice, v_.type);
+      }
     } catch (const opinfo::Error&) {
     }
-    if (!plan) return false;
+    if (!plan && record.form != kGrouped) return false;
     ways.form = record.form;
     ways.plan = plan;
     return true;
+  }
+
+  // At most `most` plans of a form; those of cuDNN as `first_plans` does.
+  std::vector<Plan> plans(cudnnHandle_t h, int form, size_t most, bool all = false) const {
+    if (form == kGrouped) return runner_.grouped();
+    return first_plans(h, graphs_.graph(form), v_.type, most, all);
   }
 
   void prepare(cudnnHandle_t h, Ways& ways) {
@@ -89,7 +100,7 @@ class ConvChoice {
     const bool gradient = v_.transposed && form != kPhased;
     const size_t wanted = most > 0 ? most : gradient ? 3 * usual : usual;
     if (added) try {
-        at->second = first_plans(h, graphs_.graph(form), v_.type, wanted, most == 0);
+        at->second = plans(h, form, wanted, most == 0);
       } catch (const opinfo::Error& e) {
         why_ = " (" + std::string(e.what()) + ")";
       }
@@ -176,7 +187,8 @@ class ConvChoice {
     for (const Way& w : ways)
       launches.push_back([=, &w] {
         if (room == nullptr) return false;
-        return (whole ? runner_.run(h, w, c.data, room, stream)
+        return (whole || w.form == kGrouped
+                      ? runner_.run(h, w, c.data, room, stream)
                       : runner_.run_plan(h, w, c.data, room)) == CUDNN_STATUS_SUCCESS;
       });
     const std::vector<float> times = timer.race(launches, kRounds, kCalls);

@@ -15,7 +15,8 @@ struct Way {
 class ConvRunner {
  public:
   ConvRunner(const Conv& v, const ConvGraphs& graphs, int device, int64_t alignment)
-      : v_(v), graphs_(graphs), kernels_(device, v.kernels), device_(device) {
+      : v_(v), graphs_(graphs), kernels_(device, v.kernels), grouped_(groups(v, graphs, device)),
+        device_(device) {
     epilogue_.activation = v_.activation;
     epilogue_.limit = static_cast<float>(v_.limit);
     epilogue_.count = static_cast<unsigned>(v_.y.count());
@@ -36,6 +37,18 @@ class ConvRunner {
     return out;
   }
 
+  // Our own kernels for groups, which are plans without cuDNN's: an engine is the number of a kernel.
+  std::vector<Plan> grouped() const {
+    std::vector<Plan> out;
+    for (int k = 0; k < GroupedKernels::kCount; ++k)
+      if (is_grouped({k, {}})) out.push_back(Plan{{}, {}, {k, {}}});
+    return out;
+  }
+  bool is_grouped(const Choice& choice) const {
+    return graphs_.applies(kGrouped) && choice.knobs.empty() &&
+           grouped_.applies(static_cast<int>(choice.engine));
+  }
+
   // The bytes of memory that `run` uses.
   int64_t room(const Way& way) const {
     return way.plan.bytes + (has_own(way.form) ? graphs_.own_bytes(way.form) : 0);
@@ -51,6 +64,11 @@ class ConvRunner {
   // The first status other than success.
   cudnnStatus_t run(cudnnHandle_t h, const Way& way, void* const* data, char* room,
                     cudaStream_t stream) const {
+    if (way.form == kGrouped) {
+      grouped_.launch(static_cast<int>(way.plan.choice.engine), epilogue(data, v_.x.in(data)),
+                      v_.w.in(data), stream);
+      return CUDNN_STATUS_SUCCESS;
+    }
     void* own[kOwned];
     char* rest = place(way, room, own);
     if (way.form == kConverted || (way.form == kPhased && !v_.last))
@@ -71,6 +89,12 @@ class ConvRunner {
 
  private:
   static constexpr int kWide = 16;
+
+  static GroupedKernels groups(const Conv& v, const ConvGraphs& graphs, int device) {
+    if (!graphs.applies(kGrouped)) return {device, -1, 0, 0, nullptr, 0, {}};
+    return {device, v.grouped, v.w.last(1), v.y.last(1) / v.groups, graphs.window(),
+            v.x.extents[0], graphs.grouped()};
+  }
 
   // Whether a form has tensors of its own.
   static bool has_own(int form) { return form == kConverted || form == kPhased; }
@@ -138,6 +162,7 @@ class ConvRunner {
   const Conv& v_;
   const ConvGraphs& graphs_;
   EpilogueKernels kernels_;
+  GroupedKernels grouped_;
   int device_;
   int64_t wide_ = 1;
   Epilogue epilogue_{};

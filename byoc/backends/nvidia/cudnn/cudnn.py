@@ -23,10 +23,12 @@ from ..attention.floats import attention32
 from ..libraries.estimated_cost import conversion, cost
 from ..libraries.locate import CUDART, CUDNN, available, options
 from ..libraries.source import GpuFunction, joined_source, library_headers
-from .conv_epilogue import image
 from .conv_patterns import kernel_layout, patterns
+from .kernels import grouped_kernel
+from .kernels.conv_epilogue import image
 
-HEADERS = ("epilogue.h", "epilogue.hpp", "cudnn_graph.hpp", "cudnn_records.hpp", "cudnn_plans.hpp",
+HEADERS = ("kernels/epilogue.h", "kernels/epilogue.hpp", "kernels/grouped.h",
+           "kernels/grouped.hpp", "cudnn_graph.hpp", "cudnn_records.hpp", "cudnn_plans.hpp",
            "cudnn_shared.hpp", "conv_phases.hpp", "conv.hpp", "conv_run.hpp", "conv_choice.hpp",
            "cudnn.hpp")  # fmt: skip
 ACTIVATIONS = {"relax.nn.relu": "kRelu", "relax.nn.relu6": "kRelu", "relax.clip": "kRelu",
@@ -99,11 +101,27 @@ def _body(frame: GpuFunction) -> tuple[list[str], list[str]]:
             f"v.padding = {{{ints(attrs['padding'][:rank])}}};", f"v.groups = {attrs['groups']};",
             f"v.x = {frame.view(operand)};", f"v.w = {_weights(frame, weight, folded, data)};",
             f"v.y = {frame.view(region.result)};",
-            f"v.kernels = {frame.image(image(weight.dtype))};"]  # fmt: skip
+            f"v.kernels = {frame.image(image(weight.dtype))};",
+            *_grouped(frame, call, weight)]  # fmt: skip
     after = _after(frame, folded)
     rounds = [ROUNDS.format(weight.dtype), *[EARLIER] * bool(after)]
     rounds = folded.rounds if weight.dtype == "float32" else rounds + folded.rounds
     return [*body, *after, "return convolution(c, v);"], rounds
+
+
+def _grouped(frame: GpuFunction, call: Call, weight: Tensor) -> list[str]:
+    """C++ for our own kernels of groups, if they take the convolution."""
+    kernel, groups = str(call.attrs["kernel_layout"]), int(call.attrs["groups"])
+    sizes = dict(zip(kernel, map(int, weight.shape), strict=True))
+    channels = sizes["I"], sizes["O"] // groups
+    window = [sizes[c] for c in kernel if c not in "IO"]
+    last = str(call.attrs["data_layout"]).endswith("C")
+    if not last or call.op.endswith("_transpose"):
+        return []
+    if not grouped_kernel.takes(weight.dtype, groups, channels, window):
+        return []
+    kernels = grouped_kernel.image(weight.dtype, channels, (window[0], window[1]))
+    return [f"v.grouped = {frame.image(kernels)};"]
 
 
 def _cpp(value: bool) -> str:

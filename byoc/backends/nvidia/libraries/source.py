@@ -49,6 +49,11 @@ def library_headers(package: str | None, *names: str) -> str:
     return shared + "".join(path.read_text(encoding="utf-8") for path in own)
 
 
+def tensor_cores() -> str:
+    """The CUDA C++ of products by tensor cores, for kernels of our own."""
+    return (files(__package__) / "tensor_cores.cuh").read_text(encoding="utf-8")
+
+
 def joined_source(
     heads: str,
     regions: Sequence[Region],

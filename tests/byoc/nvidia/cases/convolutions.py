@@ -137,6 +137,8 @@ CONVOLUTIONS: dict[str, Case] = {
     "depthwise": conv(IMAGE, (16, 1, 3, 3), groups=16, padding=1),
     "NHWC": conv(PICTURE, (24, 3, 3, 16), padding=1, **NHWC),
     "NHWC HWIO": conv(PICTURE, (3, 2, 16, 24), data_layout="NHWC", kernel_layout="HWIO"),
+    "NHWC grouped float16": conv(PICTURE, (24, 3, 3, 8), "float16", groups=2, padding=(1, 0),
+                                 **NHWC),
     "NHWC grouped": conv(PICTURE, (24, 3, 3, 8), groups=2, strides=(1, 2), **NHWC),
     "conv1d": conv((2, 16, 11), (24, 16, 3), f=nn.conv1d, strides=2, padding=1),
     "conv3d": conv((1, 8, 4, 5, 6), (8, 8, 2, 3, 3), f=nn.conv3d, padding=(0, 1, 1)),

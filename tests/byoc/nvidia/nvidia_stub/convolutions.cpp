@@ -172,17 +172,19 @@ extern "C" int forms_convolve(const Given* g, void* const* data) {
 }
 }  // namespace forms
 
-// relu(transposed convolution + bias + residual). `data`: x, w, bias, residual, y.
-namespace phases {
+// relu(convolution + bias + residual) of any window. `data`: x, w, bias, residual, y. `grouped`: the number
+// of the kernels of groups, or -1.
+namespace windows {
+extern "C" void own_kernels(float time) { stub::own_time = time; }
 extern "C" void gradients(float time) {
   stub::gradient_time = time;
   stub::fused_time = stub::unnamed_time = time > 0 ? time : 1.0f;
 }
 struct Given {
   int64_t element, last, constant, alignment, groups, x[4], w[4], y[4], strides[2], padding[2],
-      dilation[2];
+      dilation[2], transposed, grouped;
 };
-extern "C" int phases_convolve(const Given* g, void* const* data) {
+extern "C" int windows_convolve(const Given* g, void* const* data) {
   const auto all = [](const int64_t* e, int n) { return Extents(e, e + n); };
   const int64_t channels = g->y[g->last ? 3 : 1];
   Context c{"conv", 0, static_cast<int>(g->alignment),
@@ -192,7 +194,8 @@ extern "C" int phases_convolve(const Given* g, void* const* data) {
   v.type = types[g->element];
   v.kernels = static_cast<int>(g->element);
   v.last = g->last;
-  v.transposed = true;
+  v.transposed = g->transposed;
+  v.grouped = static_cast<int>(g->grouped);
   v.order = g->last ? std::vector<int>{0, 3, 1, 2} : std::vector<int>{0, 1, 2, 3};
   v.strides = all(g->strides, 2), v.padding = all(g->padding, 2), v.dilation = all(g->dilation, 2);
   v.groups = g->groups;
@@ -211,4 +214,4 @@ extern "C" int phases_convolve(const Given* g, void* const* data) {
   }
   return 0;
 }
-}  // namespace phases
+}  // namespace windows

@@ -26,7 +26,7 @@ struct stubExec {
 };
 
 namespace stub {
-float elapsed = 1.0f;
+float elapsed = 1.0f, own_time = 0.0f;
 int waits = 0, synchronised = 0, copies = 0;
 unsigned long long captured = 0;
 bool recording = false;
@@ -162,6 +162,7 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   static unsigned long long id = 1000;
   stub::recording = true;
+  if (stub::own_time > 0) stub::elapsed = stub::own_time;
   stub::captures[stream] = {new CUgraph_st, nullptr, ++id};
   return cudaSuccess;
 }

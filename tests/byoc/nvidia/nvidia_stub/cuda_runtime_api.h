@@ -23,6 +23,7 @@ struct cudaDeviceProp {
 
 namespace stub {
 extern float elapsed;  // milliseconds between events
+extern float own_time;  // of a graph of which no library says its time; 0: that of what was launched before
 extern int waits, synchronised, copies;
 }  // namespace stub
 const char* cudaGetErrorString(cudaError_t);

@@ -8,6 +8,7 @@ from importlib.resources import files
 import numpy as np
 
 from .....backend.region import Array
+from ...libraries.source import tensor_cores
 from ...nvrtc.kernel_image import compiled
 
 #: Elements of a head: a multiple of the first, at most the second.
@@ -41,7 +42,7 @@ def source(head: int, dtype: str, masked: bool) -> str:
     """The CUDA C++ of the kernel for heads of so many elements, perhaps with a mask."""
     values = {"D": head, "BFLOAT16": int(dtype == "bfloat16"), "MASKED": int(masked)}
     defined = "".join(f"#define {name} {value}\n" for name, value in values.items())
-    return defined + text("attention16.h") + text("attention16.cu")
+    return defined + tensor_cores() + text("attention16.h") + text("attention16.cu")
 
 
 def text(name: str) -> str:

@@ -7,32 +7,18 @@ own, compiled for the host.
 from __future__ import annotations
 
 import ctypes
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 
-from opinfo.byoc.backends.nvidia.cudnn.conv_epilogue import ELEMENTS, source
+from ..nvidia_library import convolutions
+from .window_harness import Array, convolve, rounded, slow_gradients
 
-from .nvidia.nvidia_library import convolutions, host_kernels
-
-Array = np.ndarray[Any, Any]
 PHASED = "4"
-
-
-class Given(ctypes.Structure):
-    """What the harness is given."""
-
-    _fields_ = [
-        *((n, ctypes.c_int64) for n in ("element", "last", "constant", "alignment", "groups")),
-        *((name, ctypes.c_int64 * 4) for name in ("x", "w", "y")),
-        *((name, ctypes.c_int64 * 2) for name in ("strides", "padding", "dilation")),
-    ]
 
 
 @dataclass(frozen=True)
@@ -96,30 +82,21 @@ def library() -> Path:
 
 @pytest.fixture
 def loaded(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The library in memory of its own, which chooses anew; gradients take long."""
     monkeypatch.setenv("OPINFO_CACHE", str(tmp_path))
     monkeypatch.setenv("OPINFO_CUDNN_PLANS", "1")
-    copy = tmp_path / "copy.so"
-    shutil.copy(library, copy)
-    loaded = ctypes.CDLL(str(copy))
-    for dtype in ELEMENTS:
-        loaded.kernels(host_kernels(source(dtype)))
-    loaded.gradients(ctypes.c_float(8))
-    yield loaded
-    loaded.gradients(ctypes.c_float(0))
+    with slow_gradients(library, tmp_path / "copies") as loaded:
+        yield loaded
 
 
 def numbers(case: Case) -> dict[str, Array]:
     """The tensors of a case, channels first, as numbers of its dtype in float64."""
-    rng = np.random.default_rng(3)
     inner, outer = case.channels
     shapes: dict[str, tuple[int, ...]] = {
         "x": (2, inner, *case.pixels), "w": (inner, outer // case.groups, *case.window),
         "bias": (outer,)}  # fmt: skip
     if case.residual:
         shapes["residual"] = (2, outer, *case.result)
-    return {n: rng.standard_normal(s).astype(ml_dtypes.bfloat16).astype("float64") / 2
-            for n, s in shapes.items()}  # fmt: skip
+    return rounded(shapes)
 
 
 def expected(case: Case, n: dict[str, Array]) -> Array:
@@ -140,26 +117,9 @@ def expected(case: Case, n: dict[str, Array]) -> Array:
 
 def result(loaded: Any, case: Case) -> Array:
     """What the library computes, channels first."""
-    dtype = np.dtype(ml_dtypes.bfloat16 if case.dtype == "bfloat16" else case.dtype)
-
-    def stored(a: Array) -> Array:
-        a = np.moveaxis(a, 1, -1) if case.last and a.ndim == 4 else a
-        return np.ascontiguousarray(a).astype(dtype)
-
-    given = {name: stored(a) for name, a in numbers(case).items()}
-    given["y"] = stored(np.full((2, case.channels[1], *case.result), np.nan))
-    names = ("x", "w", "bias", "residual", "y")
-    data = (ctypes.c_void_p * len(names))(
-        *(given[n].ctypes.data if n in given else None for n in names)
-    )
-    four = ctypes.c_int64 * 4
-    two = ctypes.c_int64 * 2
-    options = Given(ELEMENTS[case.dtype], case.last, case.constant, case.alignment, case.groups,
-                    *(four(*given[n].shape) for n in ("x", "w", "y")),
-                    two(*case.strides), two(*case.padding), two(*case.dilation))  # fmt: skip
-    assert loaded.phases_convolve(ctypes.byref(options), data) == 0
-    y = given["y"].astype("float64")
-    return np.moveaxis(y, -1, 1) if case.last else y
+    return convolve(loaded, numbers(case), (2, case.channels[1], *case.result), case.dtype,
+                    case.last, (case.strides, case.padding, case.dilation), case.constant,
+                    case.alignment, case.groups, transposed=True)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [*CASES, *OTHERS])

@@ -7,8 +7,8 @@ from importlib.resources import files
 
 import numpy as np
 
-from ....backend.region import Array
-from ..nvrtc.kernel_image import compiled
+from .....backend.region import Array
+from ...nvrtc.kernel_image import compiled
 
 #: What `ELEMENT` is for a dtype.
 ELEMENTS = {"float32": 0, "float16": 1, "bfloat16": 2}
@@ -26,5 +26,14 @@ def image(dtype: str) -> Array:
 
 def source(dtype: str) -> str:
     """The CUDA C++ of the kernels for a dtype."""
-    texts = [(files(__package__) / f"epilogue.{end}").read_text("utf-8") for end in ("h", "cu")]
-    return "".join([f"#define ELEMENT {ELEMENTS[dtype]}\n", *texts])
+    return defined(dtype) + _text("epilogue.cu")
+
+
+def defined(dtype: str) -> str:
+    """CUDA C++ for kernels of a dtype: its elements, and what follows a convolution."""
+    define = f"#define ELEMENT {ELEMENTS[dtype]}\n"
+    return define + _text("epilogue.h") + _text("elements.cuh")
+
+
+def _text(name: str) -> str:
+    return (files(__package__) / name).read_text("utf-8")

@@ -1,0 +1,1 @@
+"""Kernels of our own for convolutions: what follows them, layouts, groups."""

@@ -1,0 +1,55 @@
+"""The kernels of convolutions of groups in half precision: see `grouped.cu`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from importlib.resources import files
+
+import numpy as np
+
+from .....backend.region import Array
+from ...libraries.source import tensor_cores
+from ...nvrtc.kernel_image import compiled
+from .conv_epilogue import defined
+
+HALVES = ("float16", "bfloat16")
+#: Channels of a group: a multiple of the first, at most the second. For more, cuDNN's kernels,
+#: which copy parts of the weights while others are multiplied, take less time.
+CHANNELS, MOST_CHANNELS = 8, 64
+
+
+def takes(dtype: str, groups: int, channels: Sequence[int], window: Sequence[int]) -> bool:
+    """Whether the kernels take a convolution.
+
+    Args:
+        dtype: Of the image and the weights.
+        groups: How many groups.
+        channels: Of a group, which it reads and writes.
+        window: The extents of the window.
+    """
+    return (
+        dtype in HALVES
+        and groups > 1
+        and len(window) == 2
+        and all(n % CHANNELS == 0 and 0 < n <= MOST_CHANNELS for n in channels)
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def image(dtype: str, channels: tuple[int, int], window: tuple[int, int]) -> Array:
+    """The compiled kernels, as bytes that CUDA's driver loads.
+
+    Raises:
+        RuntimeError: They do not compile.
+    """
+    return np.frombuffer(compiled(source(dtype, channels, window)), "uint8")
+
+
+def source(dtype: str, channels: tuple[int, int], window: tuple[int, int]) -> str:
+    """The CUDA C++ of the kernels for groups of so many channels of x and of y."""
+    values = dict(zip(("IN", "OUT", "ROWS", "COLUMNS"), (*channels, *window), strict=True))
+    values["BFLOAT16"] = int(dtype == "bfloat16")
+    lines = "".join(f"#define {name} {value}\n" for name, value in values.items())
+    texts = [(files(__package__) / f"grouped.{end}").read_text("utf-8") for end in ("h", "cu")]
+    return "".join([lines, defined(dtype), tensor_cores(), *texts])

@@ -1,0 +1,1 @@
+"""Convolutions of any window, in forms that have kernels of our own."""
