@@ -61,6 +61,12 @@ CASES = {
     "1x5": Case(window=(1, 5), padding=(0, 2), channels=(8, 16)),
     "4x2, no padding": Case(window=(4, 2), padding=(0, 0), channels=(8, 8), pixels=(9, 9)),
     "wide padding": Case(padding=(3, 4), channels=(8, 8)),
+    "4 channels": Case(groups=4, channels=(4, 4)),
+    "6 and 10 channels": Case(groups=2, channels=(6, 10), kernel=1),
+    "one group of 18": Case(groups=1, channels=(18, 36)),
+    "an image of 4 channels": Case(
+        groups=1, channels=(4, 16), window=(7, 7), padding=(3, 3), strides=(2, 2), pixels=(15, 17)
+    ),
     "weights of the call": Case(constant=False),
     "bfloat16": Case(dtype="bfloat16", kernel=1),
 }
@@ -141,15 +147,17 @@ def test_groups_are_convolved_as_in_float64(
     assert np.abs(found - wanted).max() <= tolerance * np.abs(wanted).max()
 
 
-def test_what_is_not_finite_stays_in_its_group(loaded: Any) -> None:
-    case = replace(CASES["3 units"], residual=False)
+@pytest.mark.parametrize("name", ["3 units", "4 channels"])
+def test_what_is_not_finite_stays_in_its_group(name: str, loaded: Any) -> None:
+    case = replace(CASES[name], residual=False)
+    inner, outer = case.channels
     tensors = numbers(case)
-    tensors["x"][:, 24:48] = np.inf
+    tensors["x"][:, inner : 2 * inner] = np.inf
     wanted = expected(case, {**tensors, "x": np.where(np.isinf(tensors["x"]), 0, tensors["x"])})
-    others = np.r_[0:24, 48:72]
+    others = np.r_[0:outer, 2 * outer : wanted.shape[1]]
     found = result(loaded, case, tensors)
     assert np.abs(found - wanted)[:, others].max() <= 2e-3 * wanted.max()
-    assert not np.isfinite(found[:, 24:48]).any()
+    assert not np.isfinite(found[:, outer : 2 * outer]).any()
 
 
 def test_a_kernel_that_is_remembered_and_unknown_is_chosen_again(
@@ -167,8 +175,8 @@ def test_a_kernel_that_is_remembered_and_unknown_is_chosen_again(
 
 @pytest.mark.parametrize(
     ("dtype", "groups", "channels", "window"),
-    [("float32", 4, (8, 8), (3, 3)), ("float16", 1, (8, 8), (3, 3)), ("float16", 4, (4, 8), (3, 3)),
-     ("float16", 4, (8, 12), (3, 3)), ("float16", 4, (8, 72), (3, 3)), ("float16", 4, (8, 8), (3,)),
+    [("float32", 4, (8, 8), (3, 3)), ("float16", 1, (8, 8), (3, 3)), ("float16", 4, (3, 8), (3, 3)),
+     ("float16", 4, (8, 1), (3, 3)), ("float16", 4, (8, 72), (3, 3)), ("float16", 4, (8, 8), (3,)),
      ("float16", 4, (8, 8), (3, 3, 3))],
 )  # fmt: skip
 def test_what_the_kernels_do_not_take(

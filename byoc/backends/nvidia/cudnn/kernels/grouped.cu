@@ -5,21 +5,30 @@
 // 8 channels of a tap of the window. They do not depend on the order in which elements are added, so
 // each thread reads 16 bytes side by side, and what lies where in a fragment follows from that.
 //
-// Defined by the host: IN, OUT, the channels of a group, multiples of 8; ROWS, COLUMNS, the window. It
+// Defined by the host: IN, OUT, the channels of a group, which are even; ROWS, COLUMNS, the window. It
 // follows tensor_cores.cuh, elements.cuh and grouped.h. Blocks have 4 warps.
-constexpr int kUnits = IN / 8, kChunks = ROWS * COLUMNS * kUnits, kSteps = (kChunks + 3) / 4;
+constexpr int kUnits = (IN + 7) / 8, kBlocks = (OUT + 7) / 8, kChunks = ROWS * COLUMNS * kUnits, kSteps = (kChunks + 3) / 4;
 // Units from a row of weights, and from a pixel, to the next: rows that are read at once lie in other banks.
 constexpr int kRow = 4 * (kSteps | 1), kPixel = kUnits % 8 == 0 ? kUnits + 4 : kUnits;
 
-// 16 bytes to shared memory, or zeros; complete after `arrive`.
-__device__ inline void copy(uint4* to, const uint4* from, bool inside) {
+// What is copied at once: elements of a pixel or a tap; those beyond IN, up to whole units, are zeros.
+constexpr int kPiece = IN % 8 == 0 ? 8 : IN % 4 == 0 ? 4 : 2, kPieces = IN / kPiece,
+              kUnitPieces = kUnits * 8 / kPiece;
+
+// Elements to shared memory, or zeros; complete after `arrive`.
+__device__ inline void copy(uint4* units, int piece, const Element* from, bool inside) {
+  Element* to = reinterpret_cast<Element*>(units) + piece * kPiece;
 #ifdef EMULATED
-  *to = inside ? *from : make_uint4(0, 0, 0, 0);
+  *reinterpret_cast<Part<kPiece>*>(to) =
+      inside ? *reinterpret_cast<const Part<kPiece>*>(from) : Part<kPiece>{};
 #else
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-               :
-               : "r"(static_cast<unsigned>(__cvta_generic_to_shared(to))), "l"(from),
-                 "r"(inside ? 16 : 0));
+  const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(to));
+  if constexpr (kPiece == 8)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 : : "r"(address), "l"(from), "r"(inside ? 16 : 0));
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+                 : : "r"(address), "l"(from), "n"(2 * kPiece), "r"(inside ? 2 * kPiece : 0));
 #endif
 }
 
@@ -48,10 +57,9 @@ __device__ inline void finish_two(const Epilogue& e, unsigned place, unsigned ch
 // A warp has M times 16 pixels of the tile.
 template <int M>
 __device__ inline void grouped(const Grouped& g) {
-  constexpr int kBlocks = OUT / 8;
   extern __shared__ float4 room[];
   uint4* weights = reinterpret_cast<uint4*>(room);
-  int* taps = reinterpret_cast<int*>(weights + OUT * kRow);
+  int* taps = reinterpret_cast<int*>(weights + kBlocks * 8 * kRow);
   uint4* image = reinterpret_cast<uint4*>(taps + 4 * kSteps);
   const int thread = threadIdx.x, lane = thread & 31, warp = thread >> 5, quad = lane & 3,
             line = lane >> 2;
@@ -63,20 +71,24 @@ __device__ inline void grouped(const Grouped& g) {
   const int row0 = rest % g.tiles[0] * g.tile[0], number = rest / g.tiles[0];
 
   const int top = row0 * g.strides[0] - g.padding[0], left = column0 * g.strides[1] - g.padding[1];
-  const uint4* x = static_cast<const uint4*>(g.epilogue.x);
-  for (int k = thread; k < g.part[0] * g.part[1] * kUnits; k += 128) {
-    const int place = k / kUnits, unit = k % kUnits, down = place / g.part[1],
+  const Element* x = static_cast<const Element*>(g.epilogue.x);
+  for (int k = thread; k < g.part[0] * g.part[1] * kUnitPieces; k += 128) {
+    const int place = k / kUnitPieces, piece = k % kUnitPieces, down = place / g.part[1],
               row = top + down, column = left + place - down * g.part[1];
-    const bool inside = row >= 0 && row < g.image[0] && column >= 0 && column < g.image[1];
+    const bool inside = piece < kPieces && row >= 0 && row < g.image[0] && column >= 0 &&
+                        column < g.image[1];
     const int pixel = (number * g.image[0] + row) * g.image[1] + column;
-    copy(image + place * kPixel + unit,
-         inside ? x + (pixel * g.groups + group) * kUnits + unit : x, inside);
+    copy(image + place * kPixel, piece,
+         inside ? x + (pixel * g.groups + group) * IN + piece * kPiece : x, inside);
   }
-  const uint4* w = static_cast<const uint4*>(g.weights) + group * OUT * kChunks;
-  for (int k = thread; k < OUT * kSteps * 4; k += 128) {
-    const int row = k / (kSteps * 4), chunk = k % (kSteps * 4);
-    const bool inside = chunk < kChunks;
-    copy(weights + row * kRow + chunk, inside ? w + row * kChunks + chunk : w, inside);
+  constexpr int kRowPieces = kSteps * 4 * 8 / kPiece;
+  const Element* w = static_cast<const Element*>(g.weights) + group * OUT * ROWS * COLUMNS * IN;
+  for (int k = thread; k < kBlocks * 8 * kRowPieces; k += 128) {
+    const int row = k / kRowPieces, place = k % kRowPieces, tap = place / kUnitPieces,
+              piece = place % kUnitPieces;
+    const bool inside = row < OUT && tap < ROWS * COLUMNS && piece < kPieces;
+    copy(weights + row * kRow, place,
+         inside ? w + (row * ROWS * COLUMNS + tap) * IN + piece * kPiece : w, inside);
   }
   for (int k = thread; k < 4 * kSteps; k += 128) {
     const int tap = k / kUnits, row = tap / COLUMNS, column = tap % COLUMNS;
@@ -128,6 +140,7 @@ __device__ inline void grouped(const Grouped& g) {
       if (to[m][r] < 0) continue;
 #pragma unroll
       for (int n = 0; n < kBlocks; ++n) {
+        if (OUT % 8 != 0 && n * 8 + quad * 2 >= OUT) continue;
         const unsigned channel = group * OUT + n * 8 + quad * 2;
         finish_two(g.epilogue, static_cast<unsigned>(to[m][r]) * (g.groups * OUT) + channel, channel,
                    sums[m][n][2 * r], sums[m][n][2 * r + 1]);

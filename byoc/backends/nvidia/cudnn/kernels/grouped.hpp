@@ -19,9 +19,9 @@ class GroupedKernels {
                  const Grouped& g)
       : device_(device), image_(image), images_(images), g_(g) {
     if (image < 0) return;
-    const int64_t chunks = window[0] * window[1] * (in / 8), steps = (chunks + 3) / 4;
-    fixed_ = out * 4 * (steps | 1) * kUnit + steps * kUnit;
-    pixel_ = (in / 8 % 8 == 0 ? in / 8 + 4 : in / 8) * kUnit;
+    const int64_t units = parts(in, 8), steps = parts(window[0] * window[1] * units, 4);
+    fixed_ = parts(out, 8) * 8 * 4 * (steps | 1) * kUnit + steps * kUnit;
+    pixel_ = (units % 8 == 0 ? units + 4 : units) * kUnit;
     for (int k = 0; k < kCount; ++k) tiles_[k] = best(kSizes[k], window);
   }
 

@@ -14,9 +14,11 @@ from ...nvrtc.kernel_image import compiled
 from .conv_epilogue import defined
 
 HALVES = ("float16", "bfloat16")
-#: Channels of a group: a multiple of the first, at most the second. For more, cuDNN's kernels,
-#: which copy parts of the weights while others are multiplied, take less time.
-CHANNELS, MOST_CHANNELS = 8, 64
+#: Channels of a group: an even number, at most this. For more, cuDNN's kernels, which copy parts of
+#: the weights while others are multiplied, take less time.
+MOST_CHANNELS = 64
+#: cuDNN's kernels read so many channels at once. Others are copied to tensors that have them.
+ALIGNED = 8
 
 
 def takes(dtype: str, groups: int, channels: Sequence[int], window: Sequence[int]) -> bool:
@@ -30,9 +32,9 @@ def takes(dtype: str, groups: int, channels: Sequence[int], window: Sequence[int
     """
     return (
         dtype in HALVES
-        and groups > 1
         and len(window) == 2
-        and all(n % CHANNELS == 0 and 0 < n <= MOST_CHANNELS for n in channels)
+        and all(n % 2 == 0 and 0 < n <= MOST_CHANNELS for n in channels)
+        and (groups > 1 or any(n % ALIGNED != 0 for n in channels))
     )
 
 
