@@ -70,7 +70,8 @@ def _convolutions() -> Iterator[tuple[str, str, tuple[int, ...], tuple[int, ...]
                (672, 1, 1, 112), "")  # fmt: skip
         yield (f"depthwise 3x3, batch {n}", "depthwise", (n, 56, 56, 128), (128, 3, 3, 1), "")
         yield (f"depthwise 7x7, batch {n}", "depthwise", (n, 56, 56, 96), (96, 7, 7, 1), "")
-        for size, groups, channels in ((28, 32, 8), (28, 9, 24), (14, 24, 24), (14, 32, 32)):
+        for size, groups, channels in ((56, 32, 4), (28, 32, 8), (28, 9, 24), (14, 24, 24),
+                                       (14, 32, 32), (56, 1, 18), (28, 1, 36)):  # fmt: skip
             yield (f"3x3, {groups} groups of {channels}, {size}x{size}, batch {n}", "grouped",
                    (n, size, size, groups * channels), (groups * channels, 3, 3, channels),
                    "")  # fmt: skip
