@@ -18,6 +18,7 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from ..lifting.tir.node import NodeDict, items
+from ..support.call_ops import op_name
 from ..support.tvm_compat import SBlock, TensorLoad, source_of, sym
 from .straight_line import NotWalk, Place, conjuncts, mentions, same
 
@@ -172,7 +173,7 @@ class OneGroup:
         return tirx.IfThenElse(condition, then, other)
 
     def _choice(self, node: Any, mutator: Any) -> Any:
-        if str(getattr(node.op, "name", "")) not in CHOICES:
+        if op_name(node) not in CHOICES:
             return mutator.default_mutate(node)
         condition, then, other = node.args
         return tirx.if_then_else(mutator.mutate(condition), self._under(condition, then, mutator),
