@@ -18,6 +18,7 @@ from tvm import relax, te
 from ...analysis.lifting.tir.node import items
 from ...analysis.support.rewrite_functions import with_attrs
 from ...analysis.support.tvm_compat import GenericConst, array_of
+from ..prepare.mutation.bindings import resolved
 
 Known = Mapping[Any, Any]
 
@@ -76,7 +77,7 @@ class _Owner:
             known: The values of variables.
             more: The bindings, to which this adds.
         """
-        value = _resolved(value, known)
+        value = resolved(value, known)
         if isinstance(value, GenericConst):
             return self._copied(value, more)
         if not _holds_constant(value, known):
@@ -84,7 +85,7 @@ class _Owner:
         parts = []
         for k, field in enumerate(items(value.fields)):
             at = place.fields[k] if isinstance(place, relax.Tuple) else None
-            if at is None and not isinstance(_resolved(field, known), GenericConst):
+            if at is None and not isinstance(resolved(field, known), GenericConst):
                 at = self._bound(relax.TupleGetItem(place, k), more)
             parts.append(self._owned(at, field, known, more))
         return self._bound(relax.Tuple(parts), more)
@@ -102,17 +103,11 @@ class _Owner:
         return var
 
 
-def _resolved(value: Any, known: Known) -> Any:
-    while isinstance(value, relax.Var) and value in known:
-        value = known[value]
-    return value
-
-
 def _holds_constant(value: Any, known: Known) -> bool:
     """Return whether a value is a tuple with a constant in it."""
     if not isinstance(value, relax.Tuple):
         return False
-    parts = [_resolved(field, known) for field in items(value.fields)]
+    parts = [resolved(field, known) for field in items(value.fields)]
     return any(isinstance(p, GenericConst) or _holds_constant(p, known) for p in parts)
 
 

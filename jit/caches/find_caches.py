@@ -10,8 +10,9 @@ import tvm_ffi
 from tvm import relax
 
 from ...analysis.support.call_ops import op_name
+from ...byoc.prepare.mutation.bindings import resolved
 from ..arguments.signature import LENGTH, extents_of
-from .cache_forms import FoundCache, Place, Values, cache_form, place_of, resolved
+from .cache_forms import FoundCache, Place, Values, cache_form, place_of
 
 #: The reason of functions that have nothing to do with caches.
 NO_CACHE = "it returns no parameter with new rows"

@@ -14,7 +14,7 @@ from .....analysis.blocks.tir import seq, static
 from .....analysis.lifting.tir.node import as_dtype, items
 from ..grouped_weights.grouped_product import Experts
 from ..grouped_weights.product_results import digits
-from ..schedules.program.thread_loops import load, local, number, serial, store, when
+from ..schedules.program.thread_loops import barrier, load, local, number, serial, store, when
 
 
 class ExpertRows:
@@ -55,9 +55,9 @@ class ExpertRows:
         step = store(self.place, place + one, zero)
         return [
             store(self.place, zero, zero), store(self.total, zero, zero),
-            mine(lambda row: step), store(self.count, place, t), _sync(),
-            store(self.place, zero, zero), serial("j", self.threads, add), _sync(),
-            mine(lambda row: seq([store(self.chosen, row, place), step])), _sync(),
+            mine(lambda row: step), store(self.count, place, t), barrier(),
+            store(self.place, zero, zero), serial("j", self.threads, add), barrier(),
+            mine(lambda row: seq([store(self.chosen, row, place), step])), barrier(),
         ]  # fmt: skip
 
     def _if_chosen(self, expert: Any, t: Any, c: Any, body: Any) -> Any:
@@ -76,7 +76,3 @@ class ExpertRows:
     def has(self, place: Any) -> Any:
         """Whether the expert has so many rows."""
         return place < load(self.total, number(0))
-
-
-def _sync() -> Any:
-    return tirx.Evaluate(tirx.op.tvm_storage_sync("shared"))
