@@ -25,8 +25,8 @@ from opinfo.testing.strip import strip
 from tests.analysis.answers.scheduled_ops import OPS, legal
 from tests.analysis.answers.schedules import forms
 from tests.common.interpret import Undefined, interpret
-from tests.common.kernel_statements import has_threads
 from tests.common.machine import execute
+from tests.common.machine.kernel_statements import has_threads
 from tests.common.mutation import answer
 
 SIZES = {"n": 5, "m": 7, "k": 6}

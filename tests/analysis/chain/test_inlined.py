@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import tvm
-from tvm import relax, tirx
+from tvm import tirx
 from tvm.script import tirx as T
 
 from opinfo.analysis import Chain, Refusal, op_infos
@@ -18,6 +18,7 @@ from opinfo.analysis.chain.inlined_operators import BUDGET, InlinedOperators
 from opinfo.analysis.chain.segment import segment
 from opinfo.testing.strip import strip
 from tests.common.compose import differs
+from tests.common.prim_funcs import fused, prim_funcs
 
 from .test_op_infos import Conv
 
@@ -25,9 +26,7 @@ NAMES = ("relax.nn.conv2d", "relax.add", "relax.nn.relu")
 
 
 def _fused() -> tirx.PrimFunc:
-    mod = relax.transform.AnnotateTIROpPattern()(relax.transform.LegalizeOps()(Conv))
-    mod = relax.transform.FuseTIR()(relax.transform.FuseOps()(mod))
-    (func,) = (f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc))
+    (func,) = prim_funcs(fused(Conv))
     return func
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .interpret import Undefined
+from ..interpret import Undefined
 
 SIDE = 16
 Array = np.ndarray[Any, Any]

@@ -12,18 +12,18 @@ memory one for each thread; reading what was never written raises, as does leavi
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from tvm.tirx.buffer import is_buffer_var
 
-from opinfo.analysis.support.tvm_compat import TENSOR_LOAD, source_of
+from opinfo.analysis.support.tvm_compat import source_of
 
+from ..interpret import Undefined
 from . import tensor_cores
-from .interpret import Undefined
+from .expression_values import ExpressionValues
+from .kernel_memory import Buffer, Memory, row_major
 from .kernel_statements import (
     bound_threads,
     follows_threads,
@@ -34,31 +34,6 @@ from .kernel_statements import (
 
 Array = npt.NDArray[Any]
 VECTORIZED, PARALLEL, REDUCE = 2, 1, 2
-
-_BINARY: dict[str, Any] = {
-    "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "FloorDiv": np.floor_divide,
-    "FloorMod": np.mod, "LT": np.less, "LE": np.less_equal, "GT": np.greater,
-    "GE": np.greater_equal, "EQ": np.equal, "NE": np.not_equal, "Min": np.minimum,
-    "Max": np.maximum, "BitwiseAnd": np.bitwise_and, "BitwiseOr": np.bitwise_or,
-    "LShift": np.left_shift, "RShift": np.right_shift,
-}  # fmt: skip
-_CALLS: dict[str, Any] = {
-    "exp": np.exp, "sqrt": np.sqrt, "tanh": np.tanh, "fabs": np.abs, "floor": np.floor,
-    "ceil": np.ceil, "log": np.log, "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-    "rsqrt": lambda x: 1 / np.sqrt(x), "pow": np.power, "round": np.round,
-    "erf": np.vectorize(math.erf, otypes=[float]), "nearbyint": np.rint, "trunc": np.trunc,
-    "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or,
-    "shift_left": np.left_shift, "shift_right": np.right_shift,
-}  # fmt: skip
-
-
-def _fdividef(x: Any, y: Any) -> Any:
-    """CUDA's fast division: 0 for divisors from 2**126 to below 2**128."""
-    size = np.abs(y)
-    return np.where((size > 2.0**126) & (size < 2.0**128), 0.0 * x, np.divide(x, y))
-
-
-_EXTERN: dict[str, Any] = {"__expf": np.exp, "__fdividef": _fdividef}
 
 
 def execute(
@@ -71,42 +46,17 @@ def execute(
     return _Machine(func, inputs, sizes or {}, backwards).outputs
 
 
-class _Memory:
-    """The elements of a buffer, one row for each owner: a thread, a block, or all threads."""
+class _Machine(ExpressionValues):
+    """Runs statements; memory is kept from one to the next."""
 
-    def __init__(self, size: int, dtype: str, scope: str) -> None:
-        self.size, self.scope = size, scope
-        self.kind: Any = np.float64 if "float" in dtype else np.dtype(dtype)
-        self.last: Array | None = None  # the thread of this kernel that stored an element
-
-    def give(self, owner: Array, owners: int) -> None:
-        """Empty memory, with the row that each thread has."""
-        self.owner = owner
-        self.values = np.zeros((owners, self.size), self.kind)
-        self.written = np.zeros((owners, self.size), bool)
-
-
-@dataclass
-class _Buffer:
-    memory: _Memory
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    start: Any = 0
-
-
-def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(int(np.prod(shape[d + 1 :])) for d in range(len(shape)))
-
-
-class _Machine:
     def __init__(self, func: Any, inputs: list[Array], sizes: dict[str, int], back: bool) -> None:
         self.env: dict[Any, Any] = {}
-        self.buffers: dict[Any, _Buffer] = {}
+        self.buffers: dict[Any, Buffer] = {}
         self.back, self.count, self.at = back, 1, dict[str, Array]()
         self.one = np.zeros(1, np.int64)
         self.lane: int | None = None
         self.blocks, self.block = 1, self.one  # of threads
-        self.memories: list[_Memory] = []
+        self.memories: list[Memory] = []
         buffers = [p for p in func.params if is_buffer_var(p)]
         given = dict(zip(buffers, inputs, strict=False))
         for p in func.params:
@@ -132,17 +82,17 @@ class _Machine:
 
     # ------------------------------------------------------------------ memory
 
-    def allocate(self, b: Any, scope: str = "") -> _Buffer:
+    def allocate(self, b: Any, scope: str = "") -> Buffer:
         shape = tuple(self.number(e) for e in b.ty.shape)
         scope = scope or str(b.ty.storage_scope) or "global"
-        memory = _Memory(int(np.prod(shape)), str(b.ty.dtype), scope)
+        memory = Memory(int(np.prod(shape)), str(b.ty.dtype), scope)
         self.memories.append(memory)
         self.give(memory)
-        strides = tuple(self.number(s) for s in b.ty.strides) or _row_major(shape)
-        self.buffers[b] = _Buffer(memory, shape, strides)
+        strides = tuple(self.number(s) for s in b.ty.strides) or row_major(shape)
+        self.buffers[b] = Buffer(memory, shape, strides)
         return self.buffers[b]
 
-    def give(self, memory: _Memory) -> None:
+    def give(self, memory: Memory) -> None:
         if memory.scope.startswith("shared"):
             memory.give(self.block, self.blocks)
         elif memory.scope.startswith(("local", "wmma")):
@@ -156,7 +106,7 @@ class _Machine:
         assert len(values) == 1, "threads differ in an extent"
         return int(values[0])
 
-    def place(self, b: Any, index: list[Any], mask: Array) -> tuple[_Buffer, Array, Array]:
+    def place(self, b: Any, index: list[Any], mask: Array) -> tuple[Buffer, Array, Array]:
         """The row and the position of an element, of the threads that run."""
         found = self.buffers[b]
         position = np.broadcast_to(np.asarray(found.start), (self.count,))
@@ -303,7 +253,7 @@ class _Machine:
             start = start + np.asarray(self.value(r.min, ones)) * stride
         shape = tuple(self.number(r.extent) for r in region.region)
         cut = len(shape) - len(b.ty.shape)
-        made = _Buffer(source.memory, shape[cut:], source.strides[cut:], start)
+        made = Buffer(source.memory, shape[cut:], source.strides[cut:], start)
         for e, value in (*zip(b.ty.strides, made.strides, strict=False), (b.ty.elem_offset, start)):
             if type(e).__name__ == "Var":
                 self.env[e] = value
@@ -312,9 +262,9 @@ class _Machine:
     def run_DeclBuffer(self, s: Any, mask: Array) -> None:
         data = s.data.args[0] if hasattr(s.data, "args") else s.data
         shape = tuple(self.number(e) for e in s.buffer.ty.shape)
-        strides = tuple(self.number(e) for e in s.buffer.ty.strides) or _row_major(shape)
+        strides = tuple(self.number(e) for e in s.buffer.ty.strides) or row_major(shape)
         start = self.value(s.buffer.ty.elem_offset, mask)
-        self.buffers[s.buffer] = _Buffer(self.buffers[data].memory, shape, strides, start)
+        self.buffers[s.buffer] = Buffer(self.buffers[data].memory, shape, strides, start)
 
     def run_BufferStore(self, s: Any, mask: Array) -> None:
         lanes = lanes_of_store(s)
@@ -347,79 +297,3 @@ class _Machine:
             "tirx.tvm_storage_sync",
             "tirx.assume",
         )
-
-    # ------------------------------------------------------------------ expressions
-
-    def value(self, e: Any, mask: Array) -> Any:
-        kind = type(e).__name__
-        if kind in ("IntImm", "FloatImm"):
-            return e.value if kind == "FloatImm" else int(e.value)
-        if kind == "Var":
-            return self.env[e]
-        if kind == TENSOR_LOAD:
-            return self.load(source_of(e), [self.value(i, mask) for i in e.indices], mask)
-        if kind in _BINARY:
-            return _BINARY[kind](self.value(e.a, mask), self.value(e.b, mask))
-        rule = getattr(self, f"value_{kind}", None)
-        assert rule is not None, f"the machine has no {kind}"
-        return rule(e, mask)
-
-    def value_And(self, e: Any, mask: Array) -> Any:
-        a = np.broadcast_to(np.asarray(self.value(e.a, mask), bool), (self.count,))
-        return a & np.asarray(self.value(e.b, mask & a), bool) if (mask & a).any() else a & False
-
-    def value_Or(self, e: Any, mask: Array) -> Any:
-        a = np.broadcast_to(np.asarray(self.value(e.a, mask), bool), (self.count,))
-        return a | np.asarray(self.value(e.b, mask & ~a), bool) if (mask & ~a).any() else a | False
-
-    def value_Not(self, e: Any, mask: Array) -> Any:
-        return np.logical_not(self.value(e.a, mask))
-
-    def value_Div(self, e: Any, mask: Array) -> Any:
-        a, b = self.value(e.a, mask), self.value(e.b, mask)
-        if "int" in str(e.ty.dtype):
-            return np.trunc(np.asarray(a) / b).astype(np.int64)
-        safe = np.where(mask, np.broadcast_to(np.asarray(b, float), (self.count,)), 1.0)
-        return np.asarray(a) / safe
-
-    def value_Cast(self, e: Any, mask: Array) -> Any:
-        dtype = str(e.ty.dtype).split("x")[0]
-        value = np.asarray(self.value(e.value, mask))
-        return value.astype(np.float64 if "float" in dtype else np.dtype(dtype))
-
-    def value_Ramp(self, e: Any, mask: Array) -> Any:
-        assert self.lane is not None
-        return self.value(e.base, mask) + self.lane * self.value(e.stride, mask)
-
-    def value_Broadcast(self, e: Any, mask: Array) -> Any:
-        return self.value(e.value, mask)
-
-    def value_Let(self, e: Any, mask: Array) -> Any:
-        self.env[e.var] = self.value(e.value, mask)
-        return self.value(e.body, mask)
-
-    def value_Select(self, e: Any, mask: Array) -> Any:
-        return self.choice(e.condition, e.true_value, e.false_value, mask)
-
-    def value_Call(self, e: Any, mask: Array) -> Any:
-        name = str(e.op.name).split(".")[-1]
-        if name == "call_pure_extern":
-            return _EXTERN[e.args[0].value](*(self.value(a, mask) for a in e.args[1:]))
-        if name == "if_then_else":
-            return self.choice(e.args[0], e.args[1], e.args[2], mask)
-        if name == "likely":
-            return self.value(e.args[0], mask)
-        if name == "reinterpret":
-            bits = np.asarray(self.value(e.args[0], mask), str(e.args[0].ty.dtype))
-            return bits.view(np.dtype(str(e.ty.dtype))).astype(np.float64)
-        if name not in _CALLS:
-            raise KeyError(name)
-        return _CALLS[name](*(self.value(a, mask) for a in e.args))
-
-    def choice(self, condition: Any, yes: Any, no: Any, mask: Array) -> Any:
-        c = np.broadcast_to(np.asarray(self.value(condition, mask), bool), (self.count,))
-        if not (mask & ~c).any():
-            return self.value(yes, mask)
-        if not (mask & c).any():
-            return self.value(no, mask)
-        return np.where(c, self.value(yes, mask & c), self.value(no, mask & ~c))

@@ -10,13 +10,13 @@ import tvm
 
 from opinfo.analysis import OpInfo, op_info
 
-from ..analysis.answers.scheduled_ops import legal
-from ..analysis.answers.schedules import SCHEDULES, fresh
-from ..analysis.lifting.test_threads import REFUSED, SAME, program
-from .interpret import Undefined, interpret
+from ...analysis.answers.scheduled_ops import legal
+from ...analysis.answers.schedules import SCHEDULES, fresh
+from ...analysis.lifting.test_threads import REFUSED, SAME, program
+from ..interpret import Undefined, interpret
+from ..mutation import answer
 from .kernel_statements import has_threads
-from .machine import execute
-from .mutation import answer
+from .thread_machine import execute
 
 X = np.arange(32.0).reshape(4, 8) / 7 - 2
 
