@@ -11,7 +11,8 @@ from tvm.tirx import IndexMap
 
 from opinfo.analysis import invert
 
-from .corpus import Case, corpus
+from .corpus import corpus
+from .map_case import Case
 from .oracle import as_python, images, predicate_as_python, truth, undone_everywhere
 
 CASES = corpus()
