@@ -11,7 +11,9 @@ from opinfo.analysis import OpInfo, lift, op_info
 from opinfo.analysis.lifting.tir.unliftable import Unliftable
 
 from ..answers.scheduled_ops import legal
-from ..answers.schedules import SCHEDULES, by_dlight, fresh
+from ..answers.schedules.generated_schedules import by_dlight
+from ..answers.schedules.schedule_steps import fresh
+from ..answers.schedules.scheduled_forms import SCHEDULES
 
 HEADER = "# from tvm.script import tirx as T\n@T.prim_func(s_tir=True)\n"
 ARGS = 'def main(x: T.Buffer((4, 8), "float32"), out: T.Buffer((4, 8), "float32")):\n'

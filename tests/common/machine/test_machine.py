@@ -11,7 +11,8 @@ import tvm
 from opinfo.analysis import OpInfo, op_info
 
 from ...analysis.answers.scheduled_ops import legal
-from ...analysis.answers.schedules import SCHEDULES, fresh
+from ...analysis.answers.schedules.schedule_steps import fresh
+from ...analysis.answers.schedules.scheduled_forms import SCHEDULES
 from ...analysis.lifting.test_threads import REFUSED, SAME, program
 from ..interpret import Undefined, interpret
 from ..mutation import answer
