@@ -1,11 +1,8 @@
-"""Recognisers that others register: asked at once, replaced when run again, and never trusted."""
+"""What a failing recogniser costs: its own proposals, and nothing else."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,163 +13,14 @@ from tvm import tirx
 from opinfo.analysis import (
     Chain,
     Constant,
-    OpInfo,
     Proposal,
     RecogniserWarning,
-    Refusal,
     TensorExpression,
     op_info,
     op_infos,
-    recogniser,
-    recogniser_scope,
-    unregister,
 )
-from opinfo.analysis.answer.analyser import Analyser, analyser
-from opinfo.analysis.chain import Chains
 
-OUTER = """
-@T.prim_func(s_tir=True)
-def main(a: T.Buffer((4,), "float32"), b: T.Buffer((5,), "float32"),
-         c: T.Buffer((4, 5), "float32")):
-    for i, j in T.grid(4, 5):
-        with T.sblock("b"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            c[vi, vj] = a[vi] * b[vj]
-"""
-#: No operator is this.
-UNKNOWN = OUTER.replace("a[vi] * b[vj]", "a[vi] * b[vj] * b[vj] + T.sin(b[vj])")
-OPS = ("relax.outer",)
-
-
-@pytest.fixture(autouse=True)
-def _scope() -> Iterator[None]:
-    with recogniser_scope():
-        unregister("outer")
-        yield
-
-
-@pytest.fixture
-def func() -> tirx.PrimFunc:
-    return tvm.script.from_source(OUTER)
-
-
-def right(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    return [Proposal("relax.outer", (0, 1))]
-
-
-def register(run: Any, name: str = "mine", precedence: int = 1, ops: tuple[str, ...] = OPS) -> None:
-    recogniser(name, precedence=precedence, ops=ops)(run)
-
-
-def named(info: OpInfo | Refusal) -> str:
-    return info.name if isinstance(info, OpInfo) else ""
-
-
-# ------------------------------------------------------------------- registering late and again
-
-
-def test_what_is_registered_after_the_first_answer_is_asked(func: tirx.PrimFunc) -> None:
-    assert named(op_info(func)) != "relax.outer"
-    register(right)
-    assert named(op_info(func)) == "relax.outer"
-    unregister("mine")
-    assert named(op_info(func)) != "relax.outer"
-
-
-@pytest.mark.parametrize("make", [analyser, Analyser], ids=lambda f: f.__name__)
-def test_answers_kept_from_before_are_forgotten(
-    make: Callable[[], Any], func: tirx.PrimFunc
-) -> None:
-    analyse = make()
-    assert named(analyse(func).info) != "relax.outer"
-    register(right)
-    assert named(analyse(func).info) == "relax.outer"
-
-
-def test_chains_kept_from_before_are_forgotten(func: tirx.PrimFunc) -> None:
-    chains = Chains()
-    before = chains(func)
-    assert not (isinstance(before, Chain) and before.names == OPS)
-    register(right)
-    after = chains(func)
-    assert isinstance(after, Chain) and after.names == OPS
-
-
-def test_a_function_defined_again_replaces_the_first(func: tirx.PrimFunc) -> None:
-    cell = (
-        "@recogniser('mine', precedence=1, ops=('relax.outer',))\n"
-        "def mine(f):\n    return {}\n"
-    )  # fmt: skip
-    notebook = {"recogniser": recogniser, "Proposal": Proposal, "__name__": "__main__"}
-    exec(cell.format("[]"), notebook)
-    assert named(op_info(func)) != "relax.outer"
-    exec(cell.format("[Proposal('relax.outer', (0, 1))]"), notebook)
-    assert named(op_info(func)) == "relax.outer"
-    exec(cell.format("[]").replace("precedence=1", "precedence=2"), notebook)
-    assert named(op_info(func)) != "relax.outer"
-
-
-@pytest.mark.parametrize(("name", "precedence"), [("mine", 2), ("yours", 1), ("mine", 1)])
-def test_the_error_names_what_a_second_function_clashes_with(name: str, precedence: int) -> None:
-    def yours(f: TensorExpression) -> list[Proposal]:
-        return []
-
-    register(right)
-    with pytest.raises(ValueError, match="taken by") as error:
-        register(yours, name, precedence)
-    message = str(error.value)
-    assert (
-        "'mine'" in message and "unregister('mine')" in message and f"{__name__}.right" in message
-    )
-    assert "\n" not in message
-
-
-def test_a_name_of_the_package_is_refused_before_it_is_loaded() -> None:
-    """In a new process, where nothing has been asked yet."""
-    text = (
-        "import sys; sys.modules['torch'] = None  # TVM would import it\n"
-        "from opinfo.analysis import recogniser\n"
-        "try:\n    recogniser('softmax', precedence=3, ops=())(lambda f: [])\n"
-        "except ValueError as e:\n    print(e)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
-    assert "the name is taken by the recogniser 'softmax'" in done.stdout
-
-
-def test_an_operator_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"relax\.outr; did you mean 'relax\.outer'\?; .*register"):
-        recogniser("mine", precedence=1, ops=("relax.outr",))(right)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"ops": "relax.outer"}, "ops: expected names"),
-        ({"precedence": "1"}, "precedence: expected an int"),
-        ({"precedence": True}, "precedence: expected an int"),
-        ({"name": ""}, "expected a name"),
-    ],
-    ids=str,
-)
-def test_an_argument_of_another_type_is_refused(arguments: dict[str, Any], message: str) -> None:
-    usual: dict[str, Any] = {"name": "mine", "precedence": 1, "ops": OPS}
-    with pytest.raises(TypeError, match=message):
-        recogniser(**{**usual, **arguments})(right)
-
-
-def test_a_name_that_is_not_registered_cannot_be_removed() -> None:
-    with pytest.raises(ValueError, match="unknown recogniser 'softmx'; did you mean 'softmax'"):
-        unregister("softmx")
-
-
-def test_a_scope_ends_what_was_registered_in_it(func: tirx.PrimFunc) -> None:
-    with recogniser_scope():
-        register(right)
-        assert named(op_info(func)) == "relax.outer"
-    assert named(op_info(func)) != "relax.outer"
-
-
-# ----------------------------------------------------------------------------- failing
+from .outer_recognisers import OPS, UNKNOWN, named, register, right
 
 
 def outer(*operands: Any, **rest: Any) -> Any:
@@ -251,7 +99,6 @@ FAILURES: dict[str, tuple[Any, str]] = {
     "no name": (lambda f: [Proposal("", ())], "it proposed '', expected one of its ops"),
     "another operator": (lambda f: [Proposal("relax.add", (0, 1))], "it proposed 'relax.add', "),
 }
-
 #: The line is inside the function.
 INSIDE = ("raises", "never ends", "an error without text", "leaves", "spoils")
 
