@@ -18,7 +18,7 @@ from opinfo.front.file_builds import FileBuilds
 from opinfo.frontend.source_file import source_of
 from opinfo.jit.arguments.signature import Signature
 
-from .test_model_files import declared, saved
+from .model_file_cases import declared, saved
 
 
 @pytest.mark.parametrize("dtype", ["double", "int16", "uint16", "uint32", "uint64"])
