@@ -28,7 +28,7 @@ CHOICES = ("prim.if_then_else", "tirx.if_then_else")
 
 
 @dataclass(frozen=True)
-class Tile:
+class GroupTile:
     """The variables and extents of a tile.
 
     Attributes:
@@ -54,7 +54,7 @@ class OneGroup:
         rows: The positions of tensors of which a group has some rows.
     """
 
-    def __init__(self, func: Any, tile: Tile, starts: int, count: int, other: Sequence[Any],
+    def __init__(self, func: Any, tile: GroupTile, starts: int, count: int, other: Sequence[Any],
                  own: dict[Place, Any]) -> None:  # fmt: skip
         self.func, self.tile, self.starts, self.count = func, tile, starts, count
         self.batches: list[int] = []

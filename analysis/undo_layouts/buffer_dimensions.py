@@ -45,14 +45,14 @@ class BufferDimensions:
     def classes(self, tensor: TensorVar) -> list[int]:
         return [self.number[tensor.position, d] for d in self.dims(tensor)]
 
-    def bare(self, tensor: TensorVar, d: int) -> bool:
+    def bare(self, tensor: TensorVar, dim: int) -> bool:
         """Return whether a dimension is always read at a single axis."""
-        return all(only(x.indices[d]) is not None for x in self.accesses.at(tensor.position))
+        return all(only(x.indices[dim]) is not None for x in self.accesses.at(tensor.position))
 
-    def stored(self, tensor: TensorVar, d: int) -> bool:
+    def stored(self, tensor: TensorVar, dim: int) -> bool:
         """Return whether an axis of an output occurs in the dimension's index."""
         of = self.accesses.outputs
-        return any(free(x.indices[d]) & of for x in self.accesses.at(tensor.position))
+        return any(free(x.indices[dim]) & of for x in self.accesses.at(tensor.position))
 
 
 def or_unit(dimensions: Sequence[int]) -> list[int | None]:

@@ -63,17 +63,17 @@ def merge(tensor: TensorVar, outer: int, inner: int) -> CoordinateChange:
     return CoordinateChange(tuple(shape), old, new)
 
 
-def split(tensor: TensorVar, d: int, extent: Int) -> CoordinateChange:
+def split(tensor: TensorVar, dim: int, extent: Int) -> CoordinateChange:
     """Split a dimension that is ``extent * P + Q`` into two, P and Q."""
 
     def new(index: Index, facts: Facts = ()) -> Index:
-        return (*index[:d], *digits(index[d], extent, facts), *index[d + 1 :])
+        return (*index[:dim], *digits(index[dim], extent, facts), *index[dim + 1 :])
 
     def old(index: Index) -> Index:
-        return (*index[:d], mul(index[d], extent) + index[d + 1], *index[d + 2 :])
+        return (*index[:dim], mul(index[dim], extent) + index[dim + 1], *index[dim + 2 :])
 
-    high = floordiv(tensor.shape[d], extent)
-    return CoordinateChange((*tensor.shape[:d], high, extent, *tensor.shape[d + 1 :]), old, new)
+    high = floordiv(tensor.shape[dim], extent)
+    return CoordinateChange((*tensor.shape[:dim], high, extent, *tensor.shape[dim + 1 :]), old, new)
 
 
 def arrange(tensor: TensorVar, order: Sequence[int | None]) -> CoordinateChange:
@@ -91,9 +91,9 @@ def arrange(tensor: TensorVar, order: Sequence[int | None]) -> CoordinateChange:
     return CoordinateChange(tuple(ONE if d is None else tensor.shape[d] for d in order), old, new)
 
 
-def crop(tensor: TensorVar, d: int, extent: Int) -> CoordinateChange:
+def crop(tensor: TensorVar, dim: int, extent: Int) -> CoordinateChange:
     """Keep only the first elements of a dimension."""
-    shape = (*tensor.shape[:d], extent, *tensor.shape[d + 1 :])
+    shape = (*tensor.shape[:dim], extent, *tensor.shape[dim + 1 :])
     return CoordinateChange(shape, lambda index: index, lambda index, _: index)
 
 

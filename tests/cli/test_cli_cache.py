@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from opinfo.cli import app
 from opinfo.cli.commands.cache import age, parse_age
-from opinfo.cli.options.common import UserError
+from opinfo.cli.run.exit_status import UserError
 from opinfo.jit.store.store import KernelStore
 
 from ..jit.kernels import KEYS, stored

@@ -21,7 +21,8 @@ from opinfo.byoc.building.build_library import copy_library
 from opinfo.byoc.codegen.compilers import toolchain
 from opinfo.byoc.codegen.compilers.toolchain import CompilerError
 from opinfo.byoc.codegen.loading.load_checked import LoadError
-from opinfo.cli.options.common import UserError, refusing
+from opinfo.cli.run.console_messages import refusing
+from opinfo.cli.run.exit_status import UserError
 
 
 @I.ir_module

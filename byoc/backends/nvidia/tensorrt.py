@@ -117,13 +117,13 @@ class LayerWriter:
         how, alpha, beta = _activation(call)
         return f"n.activation(ActivationType::{how}, {operand}, {number(alpha)}, {number(beta)})"
 
-    def side(self, call: Call, k: int) -> str:
-        """The C++ of operand ``k``; a literal becomes a constant."""
-        scalar = literal(call, f"x{k + 1}") if call.op in BINARY else None
+    def side(self, call: Call, position: int) -> str:
+        """The C++ of an operand; a literal becomes a constant."""
+        scalar = literal(call, f"x{position + 1}") if call.op in BINARY else None
         if scalar is not None:
             return self.constant(np.full((1,) * self.rank, scalar, "float32"), call.result.dtype)
         tensors = [o for o in call.operands if isinstance(o, Tensor)]
-        operand = call.operands[k] if k < len(call.operands) else None
+        operand = call.operands[position] if position < len(call.operands) else None
         if not isinstance(operand, Tensor):
             (operand,) = tensors
         return self.value(operand)

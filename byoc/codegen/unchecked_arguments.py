@@ -27,12 +27,12 @@ from ...analysis.support.tvm_compat import GenericConst
 
 #: The attribute of a PrimFunc whose arguments need no check, and the name of the passes that
 #: leave it out.
-OWN, PIPELINE = "opinfo.own_arguments", "opinfo"
+UNCHECKED, PIPELINE = "opinfo.own_arguments", "opinfo"
 _ALLOCATING = ("relax.call_tir", "relax.call_dps_packed")
 _Type = tuple[str, tuple[int, ...]]
 
 
-def with_own_arguments(mod: Any) -> Any:
+def with_unchecked_arguments(mod: Any) -> Any:
     """Return a module that marks such PrimFuncs; ``mod`` is not changed.
 
     The types of all arguments must be static and equal to those of the parameters.
@@ -45,7 +45,7 @@ def with_own_arguments(mod: Any) -> Any:
         if isinstance(func, tirx.PrimFunc) and _unasserting(func):
             params = [_type(p.ty) for p in items(func.params)]
             if uses.only(gvar.name_hint, params):
-                out.update_func(gvar, func.with_attr(OWN, True))
+                out.update_func(gvar, func.with_attr(UNCHECKED, True))
     return out
 
 
@@ -168,12 +168,12 @@ def _pipeline() -> tuple[Any, Any, Any]:
     @tvm.transform.module_pass(opt_level=0, name="opinfo.DropChecks")  # type: ignore[untyped-decorator]
     def lowered(mod: Any, _: Any) -> Any:
         mod = lower(mod)
-        own = {g: f for g, f in mod.functions_items() if OWN in (f.attrs or {})}
+        own = {g: f for g, f in mod.functions_items() if UNCHECKED in (f.attrs or {})}
         if not own:
             return mod
         out = mod.clone()
         for gvar, func in tirx.transform.SkipAssert()(tvm.IRModule(own)).functions_items():
-            out.update_func(gvar, func.without_attr(OWN))
+            out.update_func(gvar, func.without_attr(UNCHECKED))
         return out
 
     return lowered, *finish

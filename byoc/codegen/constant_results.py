@@ -23,7 +23,7 @@ from ..prepare.mutation.bindings import resolved
 Known = Mapping[Any, Any]
 
 
-def with_own_results(mod: Any) -> Any:
+def with_copied_constants(mod: Any) -> Any:
     """Return a module whose functions and branches return no constants; ``mod`` stays."""
     owner = _Owner(relax.BlockBuilder(mod))
     for gvar, func in mod.functions_items():

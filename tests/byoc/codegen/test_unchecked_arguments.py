@@ -13,7 +13,7 @@ from tvm import relax
 
 from opinfo.analysis.proposal.legalise import legalise_module
 from opinfo.byoc.codegen.executable import executable
-from opinfo.byoc.codegen.own_arguments import OWN, with_own_arguments
+from opinfo.byoc.codegen.unchecked_arguments import UNCHECKED, with_unchecked_arguments
 
 Emit = Callable[[Any], Any]
 
@@ -29,8 +29,8 @@ def module(write: Callable[[Emit, Any], Any], *extents: Any) -> Any:
 
 
 def own(mod: Any) -> list[str]:
-    out = with_own_arguments(mod)
-    return sorted(g.name_hint for g, f in out.functions_items() if OWN in (f.attrs or {}))
+    out = with_unchecked_arguments(mod)
+    return sorted(g.name_hint for g, f in out.functions_items() if UNCHECKED in (f.attrs or {}))
 
 
 def twice(emit: Emit, x: Any) -> Any:
@@ -94,7 +94,7 @@ def test_a_function_that_others_may_call_is_checked() -> None:
 def test_results_are_the_same_and_only_marked_code_lacks_checks(tmp_path: Path) -> None:
     x = np.random.default_rng(0).standard_normal((4, 6)).astype("float32")
     found = []
-    for name, mod in (("plain", module(twice)), ("own", with_own_arguments(module(twice)))):
+    for name, mod in (("plain", module(twice)), ("own", with_unchecked_arguments(module(twice)))):
         program = executable(mod, "llvm")
         program.export_library(str(tmp_path / f"{name}.so"))
         machine = relax.VirtualMachine(program, tvm.cpu())
