@@ -42,6 +42,9 @@ def cancel_layout_transforms(mod: Any) -> Any:
 
     Returns:
         The module without them.
+
+    Raises:
+        TypeError: The argument is not a module.
     """
     if not isinstance(mod, tvm.IRModule):
         raise TypeError(f"CancelLayoutTransforms: expected an IRModule, got {type(mod).__name__}")
