@@ -35,6 +35,7 @@ LONGEST = 12
 
 
 def convolution(node: Node) -> str | None:
+    """The data has its channels first, and the weights are constants that are not packed."""
     attrs, weights = node.info.attrs, node.operand(1)
     data, pixels = str(attrs["data_layout"]), "DHW"[3 - (len(node.result.shape) - 2) :]
     if data != f"NC{pixels}" or str(attrs["out_layout"]) not in ("", data):
@@ -45,6 +46,7 @@ def convolution(node: Node) -> str | None:
 
 
 def pooling(node: Node) -> str | None:
+    """The layout is NCHW, without dilation and ceil_mode."""
     attrs = node.info.attrs
     layout = str(attrs["layout"])
     if layout != "NCHW" or str(attrs["out_layout"]) not in ("", layout):
