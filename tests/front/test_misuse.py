@@ -71,7 +71,7 @@ def test_arrays_in_any_memory(compiled: Any, x: Any) -> None:
         (None, "argument x is NoneType; it must be a tensor"),
     ],
 )
-def test_other_values(compiled: Any, x: Any, reason: str) -> None:
+def test_values_that_do_not_fit_are_refused(compiled: Any, x: Any, reason: str) -> None:
     with pytest.raises(ValueError, match=f"^main: {reason}$"):
         compiled.run(x, W)
 

@@ -106,7 +106,7 @@ def test_a_pattern_of_its_own_goes_with_the_body() -> None:
     assert again.attrs["op_pattern"] == PATTERNS["kInjective"]
 
 
-def test_arguments() -> None:
+def test_arguments_of_another_type_are_refused() -> None:
     with pytest.raises(TypeError, match="PrimFunc"):
         annotation(Conv)
     with pytest.raises(TypeError, match="IRModule"):

@@ -68,7 +68,7 @@ def everything_in_one_nest(s: Any, pad: Any, conv: Any, add: Any, relu: Any) -> 
         everything_in_one_nest,
     ],
 )
-def test_scheduled(change: Callable[..., None]) -> None:
+def test_scheduled_chains_are_recovered(change: Callable[..., None]) -> None:
     mod = tvm.IRModule({"main": _fused().with_attr("global_symbol", "main")})
     s = tvm.s_tir.Schedule(mod)
     change(s, *s.get_child_blocks(s.get_sblock("root")))

@@ -67,7 +67,7 @@ CASES = [*((b, False) for b in SUMS.values()), *((b, True) for b in EXCLUSIVE.va
 
 
 @pytest.mark.parametrize(("body", "exclusive"), CASES, ids=[*SUMS, *EXCLUSIVE])
-def test_cumulative_sums(body: str, exclusive: bool) -> None:
+def test_cumulative_sums_are_recovered(body: str, exclusive: bool) -> None:
     info = op_info(from_source(_HEAD + body))
     assert isinstance(info, OpInfo), info
     assert (info.name, info.attrs["exclusive"]) == ("relax.cumsum", exclusive)
@@ -198,7 +198,7 @@ LIFTED = (
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_right_or_refused(name: str) -> None:
+def test_other_loops_are_lifted_rightly_or_refused(name: str) -> None:
     func = from_source(_HEAD + OTHERS[name])
     value = np.linspace(-2.0, 1.5, 7)
     (expected,) = interpret(func, [value])

@@ -83,7 +83,7 @@ WHILES = {
 
 
 @pytest.mark.parametrize("name", WHILES)
-def test_while_loops(name: str) -> None:
+def test_while_loops_are_lifted_rightly_or_refused(name: str) -> None:
     lifts, body = WHILES[name]
     func = from_source(WHILE + body)
     try:

@@ -54,7 +54,7 @@ def test_every_product_is_one_region(cpu: str) -> None:
 
 
 @pytest.mark.parametrize(("cpu", "name"), CASES)
-def test_values(cpu: str, name: str) -> None:
+def test_products_equal_those_of_numpy(cpu: str, name: str) -> None:
     product, rng = FREE[name], np.random.default_rng(0)
     function = _function(cpu, name)
     for rows in (0, 1, 7, 130):

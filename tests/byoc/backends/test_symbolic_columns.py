@@ -89,7 +89,7 @@ def test_every_product_is_one_region(cpu: str) -> None:
 
 
 @pytest.mark.parametrize(("cpu", "name"), CASES)
-def test_values(cpu: str, name: str) -> None:
+def test_products_equal_those_of_numpy(cpu: str, name: str) -> None:
     function = _compiled(cpu).machine()[_symbol(name)]
     rng = np.random.default_rng(0)
     for rows, columns in SIZES:

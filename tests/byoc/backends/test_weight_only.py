@@ -64,7 +64,7 @@ def test_every_product_is_one_region(cpu: str) -> None:
 
 
 @pytest.mark.parametrize(("cpu", "name"), CASES)
-def test_values(cpu: str, name: str) -> None:
+def test_products_equal_those_of_numpy(cpu: str, name: str) -> None:
     product = PRODUCTS[name]
     for rows in (0, 1, 3, 6, 67):
         x, z = _inputs(product, rows)

@@ -23,7 +23,7 @@ X = np.arange(32.0).reshape(4, 8) / 7 - 2
 
 
 @pytest.mark.parametrize("name", SAME)
-def test_kernels(name: str) -> None:
+def test_kernels_compute_what_plain_loops_do(name: str) -> None:
     (out,) = execute(program(SAME[name]), [X])
     assert np.array_equal(out, X[:, ::-1])
 
@@ -70,7 +70,7 @@ FORMS = [
 
 
 @pytest.mark.parametrize(("op", "schedule"), FORMS)
-def test_scheduled_kernels(op: str, schedule: str) -> None:
+def test_scheduled_kernels_compute_what_their_operator_does(op: str, schedule: str) -> None:
     """What a kernel computes is what its operator and its answer compute."""
     plain, s = legal(op), fresh(legal(op))
     SCHEDULES[schedule](s)

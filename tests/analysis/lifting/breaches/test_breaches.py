@@ -129,7 +129,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_right_or_refused(name: str) -> None:
+def test_programs_are_answered_rightly_or_refused(name: str) -> None:
     func = program(PROGRAMS[name])
     value = np.linspace(-2.0, 1.5, 8)
     expected = interpret(func, [value])
@@ -221,7 +221,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("reason", REFUSED)
-def test_refused(reason: str) -> None:
+def test_breaches_are_refused_with_their_reason(reason: str) -> None:
     info = op_info(program(REFUSED[reason]))
     assert isinstance(info, Refusal) and reason in info.reason, info
 
