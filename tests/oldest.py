@@ -16,7 +16,9 @@ import pytest
 RUNS = (
     "analysis/chain",
     "analysis/answers/test_annotate.py",
-    "analysis/lifting/test_breaches.py",
+    "analysis/answers/test_annotated_fusion.py",
+    "analysis/lifting/breaches/test_breaches.py",
+    "analysis/lifting/breaches/test_breaches_of_types_and_shapes.py",
     "analysis/undo_layouts/test_layout_normalised.py",
     "analysis/answers/test_legalise.py",
     "analysis/lifting/test_lift.py",

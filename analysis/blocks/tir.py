@@ -11,6 +11,7 @@ from tvm import tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from ..lifting.tir.node import NodeDict, as_dtype, items
+from ..support.call_ops import op_name
 from ..support.tvm_compat import TensorLoad
 
 Values = NodeDict[Any]
@@ -87,8 +88,9 @@ def loop(
 
 
 def is_guard(expr: Any) -> bool:
-    """Return whether a call is an ``if_then_else``, which evaluates only one branch."""
-    return isinstance(expr.op, tvm.ir.Op) and str(expr.op.name).rpartition(".")[2] == "if_then_else"
+    """Return whether an expression is an ``if_then_else``, which evaluates only one branch."""
+    is_op = isinstance(getattr(expr, "op", None), tvm.ir.Op)
+    return is_op and op_name(expr).rpartition(".")[2] == "if_then_else"
 
 
 def local(name: str, shape: Sequence[Any], dtype: str) -> Any:

@@ -246,6 +246,7 @@ def _aligned(
 
 
 def input_assumptions(lifted: TensorExpression) -> tuple[str, ...]:
+    """Return what an answer assumes about its inputs, and about stores at the same time."""
     symbolic = any(
         isinstance(param, Var) or any(e.const is None for e in param.shape)
         for param in lifted.params
@@ -267,6 +268,7 @@ def input_assumptions(lifted: TensorExpression) -> tuple[str, ...]:
 
 
 def proof_assumptions(proof: Proof) -> tuple[str, ...]:
+    """Return what a proof assumes about values."""
     assumptions = {
         "floating-point sums equal up to reassociation": proof.reassociated,
         "equal in real arithmetic, where every value on the way is finite": proof.rounded,

@@ -16,6 +16,7 @@ from tvm.tirx.buffer import is_buffer_var
 from ..lifting.parameters import Parameters
 from ..lifting.tir.node import NodeDict, items
 from ..lifting.tir.unliftable import Unliftable
+from ..support.call_ops import op_name
 from ..support.tvm_compat import SBlock, TensorLoad, source_of
 from ..terms.term import TensorVar
 
@@ -75,7 +76,7 @@ def _reduced(stmt: Any) -> list[Any]:
     """
     stored: list[Any] = []
     for call in _inside(stmt, tvm.ir.Call):
-        if str(getattr(call.op, "name", "")) != ALL_REDUCE:
+        if op_name(call) != ALL_REDUCE:
             continue
         operands = items(call.args)
         count = getattr(operands[0], "value", None)
@@ -92,8 +93,7 @@ def _inside(stmt: Any, kinds: Any) -> list[Any]:
 
 def pointed_buffer(data: Any) -> Any:
     """Return the buffer that a pointer refers to; raise `Unliftable` if it is not known."""
-    op = getattr(data, "op", None)
-    source = data.args[0] if str(getattr(op, "name", "")) == "tirx.buffer_data" else data
+    source = data.args[0] if op_name(data) == "tirx.buffer_data" else data
     if not is_buffer_var(source):
         raise Unliftable("a buffer aliases a part of another buffer")
     return source

@@ -19,7 +19,7 @@ from dataclasses import replace as with_fields
 from typing import Any
 
 from ..answer.recover import recover_direct, recover_logical
-from ..lifting.loops.reduction import with_fused_axes
+from ..lifting.loops.reduction_axes import with_fused_axes
 from ..results.op_info import LayoutNormalised, OpInfo, Refusal
 from ..terms.term import ONE, CallTerm, Fold, Int, Load, Reduce, TensorVar, Term, axis, load
 from ..terms.traversal import children, free, map_loads, replace, subterms, tensors

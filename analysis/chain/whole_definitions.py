@@ -60,6 +60,7 @@ def substitute_partial(
 
 
 def readers_of(definitions: tuple[TensorDefinition, ...]) -> dict[TensorVar, frozenset[TensorVar]]:
+    """Return the tensors whose definitions read each tensor."""
     out: dict[TensorVar, set[TensorVar]] = {d.tensor: set() for d in definitions}
     for definition in definitions:
         for tensor in definition.order if definition.body is None else tensors(definition.body):

@@ -18,6 +18,7 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from ..lifting.tir.node import NodeDict, items
+from ..support.call_ops import op_name
 from ..support.tvm_compat import SBlock, TensorLoad, source_of, sym
 from .straight_line import NotWalk, Place, conjuncts, mentions, same
 
@@ -27,7 +28,7 @@ CHOICES = ("prim.if_then_else", "tirx.if_then_else")
 
 
 @dataclass(frozen=True)
-class Tile:
+class GroupTile:
     """The variables and extents of a tile.
 
     Attributes:
@@ -53,7 +54,7 @@ class OneGroup:
         rows: The positions of tensors of which a group has some rows.
     """
 
-    def __init__(self, func: Any, tile: Tile, starts: int, count: int, other: Sequence[Any],
+    def __init__(self, func: Any, tile: GroupTile, starts: int, count: int, other: Sequence[Any],
                  own: dict[Place, Any]) -> None:  # fmt: skip
         self.func, self.tile, self.starts, self.count = func, tile, starts, count
         self.batches: list[int] = []
@@ -172,7 +173,7 @@ class OneGroup:
         return tirx.IfThenElse(condition, then, other)
 
     def _choice(self, node: Any, mutator: Any) -> Any:
-        if str(getattr(node.op, "name", "")) not in CHOICES:
+        if op_name(node) not in CHOICES:
             return mutator.default_mutate(node)
         condition, then, other = node.args
         return tirx.if_then_else(mutator.mutate(condition), self._under(condition, then, mutator),

@@ -8,6 +8,7 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from ..lifting.tir.node import NodeDict, items
+from ..support.call_ops import op_name
 from ..support.tvm_compat import TensorLoad, source_of, sym
 
 INVARIANT, SYNC = "tirx.tvm_thread_invariant", "tirx.tvm_storage_sync"
@@ -71,13 +72,13 @@ def flat(stmt: Any) -> list[Any]:
     """Return the statements of a sequence, without allocations and barriers."""
     if isinstance(stmt, tirx.SeqStmt):
         return [s for part in items(stmt.seq) for s in flat(part)]
-    barrier = isinstance(stmt, tirx.Evaluate) and _named(stmt.value, SYNC)
+    barrier = isinstance(stmt, tirx.Evaluate) and op_name(stmt.value) == SYNC
     return [] if barrier or isinstance(stmt, tirx.AllocBuffer) else [stmt]
 
 
 def bare(condition: Any) -> Any:
     """Return a condition without the mark that threads agree on it."""
-    return condition.args[0] if _named(condition, INVARIANT) else condition
+    return condition.args[0] if op_name(condition) == INVARIANT else condition
 
 
 def conjuncts(condition: Any) -> list[Any]:
@@ -98,7 +99,3 @@ def mentions(node: Any, var: Any) -> bool:
     found: list[bool] = []
     tvm_ffi.structural_walk(node, (ir.Var, lambda v: found.append(v.same_as(var))))
     return any(found)
-
-
-def _named(node: Any, name: str) -> bool:
-    return isinstance(node, ir.Call) and str(getattr(node.op, "name", "")) == name

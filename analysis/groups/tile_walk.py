@@ -25,7 +25,7 @@ from tvm import ir, tirx
 from ..lifting.tir.node import items
 from ..results.op_info import Refusal
 from ..support.tvm_compat import SBlockRealize, TensorLoad, source_of, sym
-from .one_group import OneGroup, Tile
+from .one_group import GroupTile, OneGroup
 from .straight_line import NotWalk, Place, StraightLine, bare, conjuncts, flat, same
 
 #: What an answer about such a kernel assumes.
@@ -202,7 +202,7 @@ class _Walk:
         inside = StraightLine(values, analyzer)
         *numbers, body = flat(tile.then_case)
         inside.run(numbers)
-        of = Tile(row, column, self.across, self.height, self.now[self.group], first,
+        of = GroupTile(row, column, self.across, self.height, self.now[self.group], first,
                   self.now[self.last])  # fmt: skip
         own = [v for p, v in values.items() if p not in (self.tile, self.last, self.group)]
         one = OneGroup(self.func, of, starts, self.count, [*own, begin, first], self.begin)

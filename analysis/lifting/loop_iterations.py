@@ -12,8 +12,8 @@ from ..terms.term import ONE, SIZES, TRUE, ZERO, Fold, Int, TensorVar, Term, Var
 from ..terms.traversal import free, subterms, tensors
 from .effects.effects import Effects
 from .kernels import Kernels
+from .loops.bound_variables import reduces
 from .loops.loop_summary import close
-from .loops.reduction import reduces
 from .parallel import races
 from .parallel.concurrent import Iterations
 from .parallel.threads import thread_tag

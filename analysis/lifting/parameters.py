@@ -6,6 +6,7 @@ from typing import Any
 
 from tvm.tirx.buffer import is_buffer_var
 
+from ..support.call_ops import op_name
 from ..support.tvm_compat import source_of
 from ..terms.term import ZERO, Int, Load, TensorVar, Term, Var
 from .effects.effects import Effects
@@ -154,8 +155,7 @@ class Parameters(SizeScope):
 
     def bind_view(self, buffer: Any, data: Any) -> None:
         """Bind ``b = decl_buffer(shape, data=data)``: other dimensions over the same memory."""
-        op = getattr(data, "op", None)
-        source = data.args[0] if str(getattr(op, "name", "")) == "tirx.buffer_data" else data
+        source = data.args[0] if op_name(data) == "tirx.buffer_data" else data
         base = self.view(source) if is_buffer_var(source) else None
         if base is None or source in self.views:
             raise Unliftable("a buffer aliases a part of another buffer", buffer.name)

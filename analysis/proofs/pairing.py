@@ -124,6 +124,7 @@ def pairings(xs: list[Term], ys: list[Term]) -> Iterator[list[tuple[Term, Term]]
 
 
 def head(term: Term) -> str:
+    """Return the outermost operation of a term, without its operands."""
     if isinstance(term, Load):
         return f"load of {term.tensor.name}#{term.tensor.position}"
     if isinstance(term, CallTerm):

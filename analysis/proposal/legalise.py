@@ -18,6 +18,7 @@ import tvm
 from tvm import relax
 
 from ..lifting.tir.node import items
+from ..support.call_ops import is_call_tir, op_name
 from .expression import legalise_expression
 from .lower_attention import register
 
@@ -124,15 +125,9 @@ def dispatches(mod: Any) -> bool:
 
     def visit(expr: Any) -> None:
         nonlocal present
-        present |= isinstance(expr, tvm.ir.Call) and str(getattr(expr.op, "name", "")) in DISPATCHED
+        present |= op_name(expr) in DISPATCHED
 
     for _, func in mod.functions_items():
         if isinstance(func, relax.Function):
             relax.analysis.post_order_visit(func, visit)
     return present
-
-
-def is_call_tir(value: Any) -> bool:
-    """Whether an expression is a ``call_tir``."""
-    op = getattr(value, "op", None)
-    return isinstance(op, tvm.ir.Op) and str(op.name) == "relax.call_tir"

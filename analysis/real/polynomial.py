@@ -60,6 +60,7 @@ def product_of(poly: Poly) -> Poly:
 
 
 def plus(a: Poly, b: Poly, scale: float = 1.0) -> Poly:
+    """Return ``a + scale * b``; raise `TooLarge` for a long polynomial."""
     spend(len(a) + sum(map(len, b)) + 1)
     out = dict(a)
     for mono, coef in b.items():
@@ -76,6 +77,7 @@ def plus(a: Poly, b: Poly, scale: float = 1.0) -> Poly:
 
 
 def times(a: Poly, b: Poly, dtype: str) -> Poly:
+    """Return the product of two polynomials; one of many terms stays a product of two factors."""
     if len(a) * len(b) > MOST:
         return {ordered((to_term(a, dtype), to_term(b, dtype))): 1.0}
     out: Poly = {}
@@ -177,6 +179,7 @@ def combine_all(op: str, terms: Iterable[Term], dtype: str) -> Term:
 
 
 def operands(op: str, term: Term) -> Iterable[Term]:
+    """Yield the operands of a nest of one associative operation."""
     if isinstance(term, CallTerm) and term.op == op:
         for arg in term.args:
             yield from operands(op, arg)

@@ -152,6 +152,6 @@ class _QuantizedSteps(Steps):
         factor = self.levels[place + 2] * _column(weights.scale, column)
         return tirx.Cast("float32", self.sums[column]) * factor
 
-    def gate(self, time: Any, b: Any, j: Any, k: int) -> Any:
-        column = k * self.units + j
-        return self.product[b * self.width + column] + self.bias[column]
+    def gate(self, time: Any, sequence: Any, unit: Any, number: int) -> Any:
+        column = number * self.units + unit
+        return self.product[sequence * self.width + column] + self.bias[column]

@@ -84,19 +84,23 @@ class _FloatSteps(Steps):
                 at = b * self.units + j
                 self.operand[at] = f(self.gate(time, b, j, 1)) * self.hidden[at]
 
-    def gate(self, time: Any, b: Any, j: Any, k: int) -> Any:
-        column = k * self.units + j
-        inputs = self.inputs[(time * self.batch + b) * self.width + column]
-        return inputs + self.product[b * self.width + column]
+    def gate(self, time: Any, sequence: Any, unit: Any, number: int) -> Any:
+        column = number * self.units + unit
+        inputs = self.inputs[(time * self.batch + sequence) * self.width + column]
+        return inputs + self.product[sequence * self.width + column]
 
-    def new(self, time: Any, b: Any, j: Any, at: Any) -> Any:
+    def new(self, time: Any, sequence: Any, unit: Any, at: Any) -> Any:
         if self.cell.op == "RNN":
-            return self.ops.activation(self.cell.activations[0])(self.gate(time, b, j, 0))
+            return self.ops.activation(self.cell.activations[0])(self.gate(time, sequence, unit, 0))
         if self.cell.is_staged:
-            new = self.gate(time, b, j, 2)
+            new = self.gate(time, sequence, unit, 2)
         else:
             f = self.ops.activation(self.cell.activations[0])
-            column = 2 * self.units + j
-            inputs = self.inputs[(time * self.batch + b) * self.width + column]
-            new = inputs + f(self.gate(time, b, j, 1)) * self.product[b * self.width + column]
-        return gru(self.cell, self.ops, self.gate(time, b, j, 0), new, self.hidden[at])
+            column = 2 * self.units + unit
+            inputs = self.inputs[(time * self.batch + sequence) * self.width + column]
+            new = (
+                inputs
+                + f(self.gate(time, sequence, unit, 1))
+                * self.product[sequence * self.width + column]
+            )
+        return gru(self.cell, self.ops, self.gate(time, sequence, unit, 0), new, self.hidden[at])

@@ -95,17 +95,17 @@ class Steps:
         """Emit what a step computes for all its gates."""
         raise NotImplementedError
 
-    def gate(self, time: Any, b: Any, j: Any, k: int) -> Any:
-        """Return gate ``k`` of unit ``j`` before its activation."""
+    def gate(self, time: Any, sequence: Any, unit: Any, number: int) -> Any:
+        """Return a gate of a unit, by number, before its activation."""
         raise NotImplementedError
 
-    def time(self, step: Any, b: Any) -> Any:
+    def time(self, step: Any, sequence: Any) -> Any:
         """Return the step of the sequence that is computed; steps after its end are skipped."""
         if not self.what.reverse:
             return step
         if self.lengths is None:
             return self.steps - 1 - step
-        length = tirx.Cast("int64", self.lengths[b])
+        length = tirx.Cast("int64", self.lengths[sequence])
         return tirx.Select(step < length, length - 1 - step, step)
 
     def _update(self, step: Any) -> None:
@@ -147,6 +147,6 @@ class Steps:
         f, _, h = (self.ops.activation(text) for text in self.cell.activations)
         self.hidden[at] = f(out) * h(self.state[at])
 
-    def new(self, time: Any, b: Any, j: Any, at: Any) -> Any:
+    def new(self, time: Any, sequence: Any, unit: Any, at: Any) -> Any:
         """Return the hidden state of a cell that is not an LSTM."""
         raise NotImplementedError

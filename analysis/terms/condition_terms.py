@@ -162,6 +162,7 @@ def parts(condition: Term, op: str = "and") -> tuple[Term, ...]:
 
 
 def negate(term: Term) -> Term:
+    """Return the negation of a condition; ``>= 0`` and connectives are negated inside."""
     if term is TRUE or term is FALSE:
         return FALSE if term is TRUE else TRUE
     if isinstance(term, CallTerm):

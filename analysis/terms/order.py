@@ -173,6 +173,7 @@ def is_closed(term: Term) -> bool:
 
 
 def atom_bounds(atom: Term) -> Bounds:
+    """Return the least and the greatest value of an atom; None where it is unknown."""
     if isinstance(atom, Var):
         if atom.kind == "size":
             return as_int(atom), as_int(atom)

@@ -21,10 +21,10 @@ from ..lifting.effects.tensor_expression import TensorExpression
 from ..lifting.loops.reduction import canonical
 from ..results.buffer_layout import LETTERS, BufferLayout, PhysicalIndices
 from ..terms.term import TensorVar
-from .coordinate_change import LogicalState, simplify_indices
 from .crop import crop_padding
 from .dimension_orders import candidates, reorder
 from .logical_places import place
+from .logical_state import LogicalState, simplify_indices
 from .merges import components, merge_pairs
 from .splits import split_fused
 from .tensor_access import accesses

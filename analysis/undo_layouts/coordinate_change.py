@@ -1,4 +1,4 @@
-"""One change of a buffer's coordinates, and its effect on a tensor expression.
+"""One change of a buffer's coordinates.
 
 A change is a bijection between old and new coordinates (an injection for a crop). So a statement
 about the expression over the new buffer is one about the old buffer. The choice of changes is a
@@ -7,33 +7,21 @@ guess; after a bad one, no operator is recognised.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from ..lifting.effects.tensor_expression import OutputDefinition, TensorExpression
 from ..proofs.prove import prove
-from ..terms.condition_terms import conj, ge0, negate, parts
+from ..terms.condition_terms import conj, ge0
 from ..terms.integer import floordiv
-from ..terms.quotient import is_div
 from ..terms.term import (
     ONE,
     ZERO,
-    CallTerm,
     Int,
-    Load,
     TensorVar,
     Term,
-    Var,
-    as_int,
-    axis,
-    fresh,
-    integer,
-    load,
     mul,
     polynomial,
 )
-from ..terms.traversal import rebuild, substitute, subterms, tensors
-from ..terms.traversal import replace as rebuilt
 
 Index = tuple[Int, ...]
 Facts = tuple[Term, ...]
@@ -49,26 +37,6 @@ class CoordinateChange:
     shape: Index
     old: Callable[[Index], Index]
     new: Callable[[Index, Facts], Index]
-
-
-@dataclass(frozen=True)
-class LogicalState:
-    """A tensor expression, the coordinate changes of each parameter, and notes on padding."""
-
-    lifted: TensorExpression
-    moves: tuple[tuple[int, CoordinateChange], ...] = ()
-    notes: tuple[str, ...] = ()
-
-    def of(self, position: int) -> tuple[CoordinateChange, ...]:
-        return tuple(m for p, m in self.moves if p == position)
-
-    def tensor(self, position: int) -> TensorVar:
-        param = self.lifted.params[position]
-        assert isinstance(param, TensorVar)
-        return param
-
-
-# ---------------------------------------------------------------------------- moves
 
 
 def merge(tensor: TensorVar, outer: int, inner: int) -> CoordinateChange:
@@ -95,17 +63,17 @@ def merge(tensor: TensorVar, outer: int, inner: int) -> CoordinateChange:
     return CoordinateChange(tuple(shape), old, new)
 
 
-def split(tensor: TensorVar, d: int, extent: Int) -> CoordinateChange:
+def split(tensor: TensorVar, dim: int, extent: Int) -> CoordinateChange:
     """Split a dimension that is ``extent * P + Q`` into two, P and Q."""
 
     def new(index: Index, facts: Facts = ()) -> Index:
-        return (*index[:d], *digits(index[d], extent, facts), *index[d + 1 :])
+        return (*index[:dim], *digits(index[dim], extent, facts), *index[dim + 1 :])
 
     def old(index: Index) -> Index:
-        return (*index[:d], mul(index[d], extent) + index[d + 1], *index[d + 2 :])
+        return (*index[:dim], mul(index[dim], extent) + index[dim + 1], *index[dim + 2 :])
 
-    high = floordiv(tensor.shape[d], extent)
-    return CoordinateChange((*tensor.shape[:d], high, extent, *tensor.shape[d + 1 :]), old, new)
+    high = floordiv(tensor.shape[dim], extent)
+    return CoordinateChange((*tensor.shape[:dim], high, extent, *tensor.shape[dim + 1 :]), old, new)
 
 
 def arrange(tensor: TensorVar, order: Sequence[int | None]) -> CoordinateChange:
@@ -123,9 +91,9 @@ def arrange(tensor: TensorVar, order: Sequence[int | None]) -> CoordinateChange:
     return CoordinateChange(tuple(ONE if d is None else tensor.shape[d] for d in order), old, new)
 
 
-def crop(tensor: TensorVar, d: int, extent: Int) -> CoordinateChange:
+def crop(tensor: TensorVar, dim: int, extent: Int) -> CoordinateChange:
     """Keep only the first elements of a dimension."""
-    shape = (*tensor.shape[:d], extent, *tensor.shape[d + 1 :])
+    shape = (*tensor.shape[:dim], extent, *tensor.shape[dim + 1 :])
     return CoordinateChange(shape, lambda index: index, lambda index, _: index)
 
 
@@ -174,121 +142,3 @@ def _take(factors: list[Term], atom: Term) -> bool:
 def inside(poly: Int, extent: Int, facts: Facts) -> bool:
     """Return whether ``0 <= poly < extent`` wherever the facts hold."""
     return prove(conj(ge0(poly), ge0(extent - 1 - poly)), facts).proved
-
-
-# ---------------------------------------------------------------------------- making a move
-
-
-def apply_change(state: LogicalState, position: int, move: CoordinateChange) -> LogicalState:
-    """Return the state after a change of one parameter; reductions are not normalised."""
-    tensor = state.tensor(position)
-    new = TensorVar(tensor.name, move.shape, tensor.dtype, tensor.position)
-    outputs = []
-    for definition in state.lifted.outputs:
-        body = map_loads(
-            definition.body, tensor, lambda x, facts: load(new, move.new(x.indices, facts))
-        )
-        outputs.append(
-            _output(replace(definition, body=body), new, move)
-            if definition.out is tensor
-            else replace(definition, body=body)
-        )
-    params = tuple(new if p is tensor else p for p in state.lifted.params)
-    lifted = replace(state.lifted, params=params, outputs=tuple(outputs))
-    return replace(state, lifted=lifted, moves=(*state.moves, (position, move)))
-
-
-def _output(
-    definition: OutputDefinition, new: TensorVar, move: CoordinateChange
-) -> OutputDefinition:
-    axes = tuple(axis(d, e) for d, e in enumerate(new.shape))
-    old = move.old(axes)
-    pairs = [
-        (coordinate.atom, index)
-        for coordinate, index in zip(definition.axes, old, strict=True)
-        if isinstance(coordinate.atom, Var)
-    ]
-    renamed = {v: as_int(fresh(v.extent, "t")) for v, _ in pairs if v.extent is not None}
-    body = substitute(definition.body, renamed)
-    back = {renamed[v].atom: index for v, index in pairs}
-    return OutputDefinition(new, axes, substitute(body, back))  # type: ignore[arg-type]
-
-
-#: Visits of sub-terms after which facts from selections are ignored.
-VISITS = 5_000
-
-
-def _of_places(*facts: Term) -> Facts:
-    """The facts about indices, without comparisons of values."""
-    return tuple(f for f in facts if not (f.children and "float" in f.children[0].dtype))
-
-
-def map_loads(body: Term, tensor: TensorVar, fn: Callable[[Load, Facts], Term]) -> Term:
-    """Replace the loads of a tensor; `fn` also gets the facts from enclosing selections.
-
-    Shared terms are visited once for each set of facts; if there are too many, without facts.
-    """
-    memo: dict[tuple[Term, Facts], Term] = {}
-
-    def go(term: Term, facts: Facts) -> Term:
-        if tensor not in tensors(term):
-            return term
-        if len(memo) > VISITS:
-            facts = ()
-        result = memo.get((term, facts))
-        if result is None:
-            if isinstance(term, Load) and term.tensor is tensor:
-                result = fn(term, facts)
-            elif isinstance(term, CallTerm) and term.op == "ite":
-                condition, yes, no = term.args
-                if_so, if_not = _of_places(*parts(condition)), _of_places(negate(condition))
-                branches = (
-                    go(condition, facts),
-                    go(yes, (*facts, *if_so)),
-                    go(no, (*facts, *if_not)),
-                )
-                remaining = iter(branches)
-                result = rebuild(term, lambda _: next(remaining))
-            else:
-                result = rebuild(term, lambda child: go(child, facts))
-            memo[term, facts] = result
-        return result
-
-    return go(body, ())
-
-
-def simplify_indices(state: LogicalState) -> LogicalState:
-    """Return the state with ``P // E`` replaced by a literal where the facts leave one value."""
-    outputs = []
-    for definition in state.lifted.outputs:
-        body = definition.body
-        for tensor in sorted(tensors(body), key=lambda tensor: tensor.position):
-            body = map_loads(body, tensor, _short)
-        outputs.append(replace(definition, body=body))
-    return replace(state, lifted=replace(state.lifted, outputs=tuple(outputs)))
-
-
-def _short(read: Load, facts: Facts) -> Term:
-    return load(read.tensor, tuple(_shorter(p, facts) for p in read.indices))
-
-
-def _shorter(poly: Int, facts: Facts) -> Int:
-    divisions = [s for s in subterms(poly) if is_div(s)] if facts else []
-    for atom in sorted(divisions, key=lambda term: term.uid):
-        num, den = map(as_int, atom.args)  # type: ignore[attr-defined]
-        for quotient in (0, 1):  # the normal form has (x - 1) // 4 as (x + 3) // 4 - 1
-            if inside(num - den * quotient, den, facts):
-                return _shorter(as_int(rebuilt(poly, {atom: integer(quotient)})), facts)
-    return poly
-
-
-def guarded_loads(body: Term, tensor: TensorVar) -> Iterator[tuple[Load, Facts]]:
-    """Yield the loads of a tensor, with the facts from enclosing selections."""
-    loads: dict[tuple[Load, Facts], None] = {}
-
-    def keep(read: Load, facts: Facts) -> Term:
-        loads[read, facts] = None
-        return as_int(read) if read.dtype in ("int", "int32", "int64") else read
-
-    map_loads(body, tensor, keep)
-    return iter(loads)

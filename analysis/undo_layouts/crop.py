@@ -13,7 +13,8 @@ from ..terms.condition_terms import ge0
 from ..terms.order import bounds
 from ..terms.scalar import is_literal
 from ..terms.term import ONE, CallTerm, TensorVar, Term, Var, as_int, bare, integer
-from .coordinate_change import LogicalState, apply_change, crop, guarded_loads
+from .coordinate_change import crop
+from .logical_state import LogicalState, apply_change, guarded_loads
 
 
 def crop_padding(state: LogicalState) -> LogicalState:

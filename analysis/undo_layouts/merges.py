@@ -19,7 +19,8 @@ from ..terms.integer import floordiv
 from ..terms.quotient import is_div
 from ..terms.term import ONE, Int, TensorVar, Term, Var, as_int, fresh, mul, only
 from ..terms.traversal import free, ints, subterms
-from .coordinate_change import LogicalState, apply_change, merge
+from .coordinate_change import merge
+from .logical_state import LogicalState, apply_change
 from .tensor_access import Access, Accesses, coefficient
 
 Pair = tuple[int, int, int]

@@ -10,16 +10,8 @@ from collections.abc import Iterator
 from ..terms.quotient import is_div
 from ..terms.term import ONE, ZERO, CallTerm, Int, TensorVar, Var, polynomial
 from ..terms.traversal import subterms
-from .coordinate_change import (
-    Facts,
-    LogicalState,
-    apply_change,
-    clean,
-    factor_out,
-    guarded_loads,
-    simplify_indices,
-    split,
-)
+from .coordinate_change import Facts, clean, factor_out, split
+from .logical_state import LogicalState, apply_change, guarded_loads, simplify_indices
 from .tensor_access import accesses, coefficient
 
 

@@ -22,7 +22,7 @@ from ..terms.term import (
 )
 from ..terms.term import raw_reduce as reduce
 from ..terms.traversal import free, ints, rebuild, substitute, subterms
-from .coordinate_change import LogicalState
+from .logical_state import LogicalState
 
 
 @dataclass(frozen=True)

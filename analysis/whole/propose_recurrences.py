@@ -20,6 +20,7 @@ from ..proposal.proposal import Proposal
 from ..recurrent.cells import DEFAULTS, GATES
 from ..recurrent.quantized_lstm_operator import NAME as QUANTIZED
 from ..recurrent.recurrence_operator import NAME as RECURRENCE
+from ..support.call_ops import op_name
 from ..terms.term import TensorVar, Var
 
 #: The ranks of the operands before the lengths and the peepholes, and the number of parameters that
@@ -61,9 +62,7 @@ def _present(func: Any) -> Counter[str]:
     """Return how often a body has each call and number, and how many maxima it has."""
     names: Counter[str] = Counter()
     body = func.body
-    tvm_ffi.structural_walk(
-        body, (tvm.ir.Call, lambda call: names.update([str(getattr(call.op, "name", ""))]))
-    )
+    tvm_ffi.structural_walk(body, (tvm.ir.Call, lambda call: names.update([op_name(call)])))
     tvm_ffi.structural_walk(
         body, (tirx.FloatImm, lambda x: names.update([f"{float(x.value):.6g}"]))
     )

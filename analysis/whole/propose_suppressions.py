@@ -17,6 +17,7 @@ from tvm import tirx
 from ..lifting.tir.node import items
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import Undetermined
+from ..support.call_ops import op_name
 from ..support.tvm_compat import TensorLoad, source_of
 from ..terms.term import TensorVar, Var
 
@@ -118,7 +119,7 @@ class _Body:
             self.thresholds.add(float(number.value))
 
     def _exponential(self, call: Any) -> None:
-        if str(getattr(call.op, "name", "")) != "tirx.exp":
+        if op_name(call) != "tirx.exp":
             return
         factors: list[float] = []
         tvm_ffi.structural_walk(call, (tirx.FloatImm, lambda x: factors.append(float(x.value))))

@@ -25,6 +25,7 @@ from tvm.tirx import IndexMap
 
 from opinfo.analysis import invert
 from tests.analysis.index_map import corpus, fuzz, symbolic_fuzz
+from tests.analysis.index_map.arithmetic_maps import large as large_maps
 from tests.analysis.index_map.oracle import as_map, as_python, truth, undone_everywhere
 
 ALLOWED = (("injective", "bijective"),)
@@ -125,7 +126,7 @@ def symbolic(count: int) -> Tally:
 def the_corpus() -> Iterator[Tally]:
     """The corpus, literal and symbolic apart; large domains are compared by verdict only."""
     tallies = {s: Tally(f"corpus-{s}") for s in ("literal", "large", "symbolic")}
-    large = {c.name for c in corpus.large()}
+    large = {c.name for c in large_maps()}
     for case in track(corpus.corpus(), "corpus"):
         fn, shape = case.build(*(tvm.tirx.Var(s, "int64") for s in case.sizes))
         certificate, ms = timed(fn, shape)

@@ -3,11 +3,12 @@
     python -m benchmarks.scheduled [--run] [--op NAME,...] [--form TEXT] [--verbose]
 
 Every operator of `tests/analysis/answers/scheduled_ops.py` is written in every form that
-`tests/analysis/answers/schedules.py` can make of it, stripped of all names, and analysed.
-`recovered` is an answer of the unscheduled PrimFunc, `wrong` another answer. `--run` executes the
-forms with the independent interpreters and judges by the numbers: `wrong` is then an answer that
-computes something else, `renamed` one of another name that computes what the form computes,
-`unchecked` one that no interpreter can check. Forms that TVM's schedule changed are left out.
+`tests/analysis/answers/schedules/scheduled_forms.py` can make of it, stripped of all names, and
+analysed. `recovered` is an answer of the unscheduled PrimFunc, `wrong` another answer. `--run`
+executes the forms with the independent interpreters and judges by the numbers: `wrong` is then an
+answer that computes something else, `renamed` one of another name that computes what the form
+computes, `unchecked` one that no interpreter can check. Forms that TVM's schedule changed are left
+out.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from tvm.tirx.buffer import is_buffer_var
 from opinfo.analysis import OpInfo, op_info
 from opinfo.testing.strip import strip
 from tests.analysis.answers.scheduled_ops import OPS, legal
-from tests.analysis.answers.schedules import forms
+from tests.analysis.answers.schedules.scheduled_forms import forms
 from tests.common.interpret import Undefined, interpret
-from tests.common.kernel_statements import has_threads
 from tests.common.machine import execute
+from tests.common.machine.kernel_statements import has_threads
 from tests.common.mutation import answer
 
 SIZES = {"n": 5, "m": 7, "k": 6}

@@ -22,7 +22,7 @@ from ..codegen.loading.check_init import check_init
 from ..codegen.loading.check_plans import check_plans
 from ..codegen.loading.cuda_device import cuda_device
 from ..codegen.loading.load_checked import check_opens, load_checked
-from ..codegen.own_arguments import with_own_arguments
+from ..codegen.unchecked_arguments import with_unchecked_arguments
 from ..dispatching.dispatched import Dispatched
 from ..prepare.fuse import fuse
 from ..prepare.loops.guard_stores import guard_stores
@@ -62,7 +62,7 @@ def build_library(
         apart = embedded(result.module)
         split = split_branches(guard_stores(start_reductions(fuse(apart.module))))
         divided, more = _with_threads(split, target, result.options)
-        program = executable(with_own_arguments(divided), at_level(split, target))
+        program = executable(with_unchecked_arguments(divided), at_level(split, target))
         data, options = apart.data, options + more
     stage("linking")
     export_library(program, library, options, data)

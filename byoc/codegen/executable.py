@@ -19,10 +19,10 @@ from tvm import relax
 from ...analysis.lifting.tir.node import items
 from ...analysis.support import empty_constants
 from ...analysis.support.progress import stage
+from .constant_results import with_copied_constants
 from .deduplicate import deduplicate
 from .memory_plan import planning, unbounded
-from .own_arguments import PIPELINE
-from .own_results import with_own_results
+from .unchecked_arguments import PIPELINE
 
 MAKE_SHAPE = "vm.builtin.make_shape"
 
@@ -31,7 +31,7 @@ def executable(mod: Any, target: Any) -> Any:
     """Compile a module for a virtual machine; ``mod`` is not changed.
 
     Differs from `tvm.compile` in deduplicated shapes, in memory plans (`byoc.codegen.memory_plan`)
-    and, on CPUs, in results that are constants (`byoc.codegen.own_results`).
+    and, on CPUs, in results that are constants (`byoc.codegen.constant_results`).
     """
     stage("compiling")
     mod = empty_constants.replaced(unbounded(mod), empty_constants.as_call)
@@ -40,7 +40,7 @@ def executable(mod: Any, target: Any) -> Any:
             target is not None and "gpu" in tvm.target.Target(target).keys
         ):  # TVM has a separate pipeline for GPUs
             return tvm.compile(mod, target=target)
-        mod = with_own_results(mod)
+        mod = with_copied_constants(mod)
         pipeline = tvm.transform.module_pass(_lowered, opt_level=0)
         return tvm.compile(mod, target=target, relax_pipeline=pipeline, tir_pipeline=PIPELINE)
 

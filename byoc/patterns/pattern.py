@@ -70,7 +70,12 @@ class Pattern:
         return Pattern(self.name, *(replace(s, laid=()) for s in self.steps))
 
     def matches(self, anchor: Op, infos: Infos) -> Iterator[tuple[Op, ...]]:
-        """All chains from this anchor, the shortest first."""
+        """All chains of the pattern from an op, the shortest first.
+
+        Args:
+            anchor: The op of the first step.
+            infos: The operators that were recovered, by op.
+        """
         seen: set[tuple[Op, ...]] = set()
         for state in self.states(anchor, infos):
             if self.is_complete(state) and state.chain not in seen:
@@ -78,7 +83,7 @@ class Pattern:
                 yield state.chain
 
     def states(self, anchor: Op, infos: Infos) -> Iterator[MatchState]:
-        """All partial and complete matches from this anchor."""
+        """All partial and complete matches from an op; the arguments are those of `matches`."""
         if getattr(infos[anchor].info, "name", None) not in self.steps[0].names:
             return
         start = node(anchor, infos)

@@ -46,7 +46,12 @@ class Coarse:
         object.__setattr__(self, "steps", steps)
 
     def why_not(self, op: Op, infos: Infos) -> str | None:
-        """Why an op cannot be in a region; None if it can."""
+        """Why an op cannot be in a region; None if it can.
+
+        Args:
+            op: The op.
+            infos: The operators that were recovered, by op.
+        """
         candidate = node(op, infos)
         if candidate is None:
             return "it is not recognised in its layout"
@@ -67,7 +72,13 @@ class Coarse:
     def regions(
         self, flows: Sequence[Dependences], ops: Sequence[Op], infos: Infos
     ) -> Iterator[tuple[Op, ...]]:
-        """The maximal regions of some ops. An op outside of dataflow blocks is its own region."""
+        """The maximal regions of some ops. An op outside of dataflow blocks is its own region.
+
+        Args:
+            flows: The dependences in each dataflow block.
+            ops: The ops that may be in regions.
+            infos: The operators that were recovered, by op.
+        """
         eligible = [op for op in ops if self.why_not(op, infos) is None]
         inside: set[Op] = set()
         for dependences in flows:
@@ -77,7 +88,13 @@ class Coarse:
         yield from ((op,) for op in eligible if op not in inside)
 
     def allows(self, flows: Sequence[Dependences], ops: Sequence[Op], infos: Infos) -> bool:
-        """Whether these ops, in this order, are a region, not necessarily a maximal one."""
+        """Whether ops are a region, not necessarily a maximal one.
+
+        Args:
+            flows: The dependences in each dataflow block.
+            ops: The ops, in the order of the function.
+            infos: The operators that were recovered, by op.
+        """
         if any(self.why_not(op, infos) is not None for op in ops):
             return False
         if len(ops) == 1:

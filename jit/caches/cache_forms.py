@@ -16,6 +16,8 @@ import tvm
 import tvm_ffi
 from tvm import ir, relax
 
+from ...byoc.prepare.mutation.bindings import resolved
+
 _CONCAT, _SLICE, _SCATTER, _PERMUTE, _RESHAPE = (
     ir.Op.get(f"relax.{n}")
     for n in ("concat", "strided_slice", "scatter_nd", "permute_dims", "reshape")
@@ -78,13 +80,6 @@ def cache_form(func: Any, result: Any, values: Values) -> FoundCache | str:
     if call.op == _SLICE:
         return _sliding(func, result, call, values)
     return _updated(func, result, values)
-
-
-def resolved(expr: Any, values: Values) -> Any:
-    """Follow variables to the call, tuple or parameter that they stand for."""
-    while isinstance(expr, relax.Var) and expr in values:
-        expr = values[expr]
-    return expr
 
 
 def last(var: Any, values: Values) -> Any:

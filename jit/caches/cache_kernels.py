@@ -36,6 +36,7 @@ class CacheKernels:
 
 
 def global_var(name: str, func: Any) -> Any:
+    """Return a global variable with the type of a function, for a call before it is in a module."""
     gvar = ir.GlobalVar(name)
     ty = func.ty if isinstance(func, relax.Function) else relax.BlockBuilder().add_func(
         func, name).ty  # fmt: skip

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm_ffi
-from tvm import ir, relax
+from tvm import relax
 
+from ...analysis.support.call_ops import op_name
+from ...byoc.prepare.mutation.bindings import resolved
 from ..arguments.signature import LENGTH, extents_of
-from .cache_forms import FoundCache, Place, Values, cache_form, place_of, resolved
+from .cache_forms import FoundCache, Place, Values, cache_form, place_of
 
 #: The reason of functions that have nothing to do with caches.
 NO_CACHE = "it returns no parameter with new rows"
@@ -171,7 +173,7 @@ def _viewed(caches: list[FoundCache], others: list[Any], values: Values) -> str:
                 todo.append(expr.tuple_value)
             elif isinstance(expr, relax.Tuple):
                 todo.extend(expr.fields)
-            elif isinstance(expr, ir.Call) and getattr(expr.op, "name", "") in _MOVES:
+            elif op_name(expr) in _MOVES:
                 todo.extend(expr.args)
     return ""
 
@@ -193,7 +195,7 @@ def _unread(func: Any, caches: list[FoundCache], others: list[Any]) -> bool:
             if expr not in live:
                 live.add(expr)
                 todo += [matched[expr]] if expr in matched else []
-        elif not (isinstance(expr, ir.Call) and getattr(expr.op, "name", "") in _SHAPE_ONLY):
+        elif op_name(expr) not in _SHAPE_ONLY:
             reads: list[Any] = []
             relax.analysis.post_order_visit(expr, reads.append)
             todo += [r for r in reads if isinstance(r, relax.Var)]

@@ -19,8 +19,8 @@ from tvm import relax, tirx
 
 from ...analysis.blocks.tir import dtype_of, integer, loads, mentions, static
 from ...analysis.lifting.tir.node import NodeDict, items
+from ...analysis.support.call_ops import is_call_tir
 from ...analysis.support.tvm_compat import GenericConst, SBlock, array_of
-from ..config.sites import is_call_tir
 from ..schedule.loops.machine import VectorUnits, machine
 
 #: Vectors of a panel: as many as a tile has, and at least two, because a tile of a single vector

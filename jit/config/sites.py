@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import tvm
 from tvm import relax, tirx
 
+from ...analysis.support.call_ops import is_call_tir
 from ..arguments.signature import Signature, variable_names
 from ..dims.symbolic_dims import Symbol, Unbound, symbols, variables
 
@@ -85,11 +85,6 @@ def _changing(caller: Any) -> list[Any]:
         ty = ty if cache.field < 0 else ty.fields[cache.field]
         changing.append(ty.shape[cache.axis])
     return changing
-
-
-def is_call_tir(node: Any) -> bool:
-    """Return whether a node is a ``call_tir``."""
-    return isinstance(node, tvm.ir.Call) and getattr(node.op, "name", "") == "relax.call_tir"
 
 
 def _symbols(func: Any) -> tuple[Symbol, ...] | str:

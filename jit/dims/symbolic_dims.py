@@ -10,6 +10,7 @@ import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 
+from ...analysis.support.call_ops import op_name
 from ...analysis.support.deep_copy import copied
 
 #: Operations that are folded if both operands are integers.
@@ -202,7 +203,7 @@ def _chosen(select: Any) -> Any:
 
 def _decided(call: Any) -> Any:
     """Return the branch that is taken if the condition is constant."""
-    if getattr(call.op, "name", "") != "prim.if_then_else" or len(call.args) < 3:
+    if op_name(call) != "prim.if_then_else" or len(call.args) < 3:
         return call
     constant = isinstance(call.args[0], tirx.IntImm)
     return (call.args[1] if call.args[0].value else call.args[2]) if constant else call

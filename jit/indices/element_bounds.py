@@ -9,9 +9,10 @@ import numpy as np
 from tvm import relax, sym
 
 from ...analysis.lifting.tir.node import NodeDict
+from ...analysis.support.call_ops import op_name
 from ...analysis.support.tvm_compat import GenericConst, array_of
 from .bound_rules import MOVES, RULES, top_bounds
-from .index_origins import Origin, is_integer, operator_name
+from .index_origins import Origin, is_integer
 from .integer_bounds import NO_BOUND, ElementRange, int64, number
 
 #: Nested values that are followed; deeper ones have no bounds.
@@ -64,7 +65,7 @@ class ElementBounds:
             return NO_BOUND if value.same_as(expr) else self.of(value)
         if isinstance(value, relax.TupleGetItem):
             return self._part(value)
-        name = operator_name(value)
+        name = op_name(value)
         if not isinstance(value, relax.Call) or not name.startswith("relax."):
             return NO_BOUND
         if name in MOVES:
@@ -76,9 +77,9 @@ class ElementBounds:
         whole = self._values.get(value.tuple_value, value.tuple_value)
         if isinstance(whole, relax.Tuple):
             return self.of(whole.fields[value.index])
-        if operator_name(whole) == "relax.topk":
+        if op_name(whole) == "relax.topk":
             return top_bounds(self, whole, value.index)
-        return self.of(whole.args[0]) if operator_name(whole) == "relax.split" else NO_BOUND
+        return self.of(whole.args[0]) if op_name(whole) == "relax.split" else NO_BOUND
 
     def fields(self, expr: Any) -> list[ElementRange]:
         """Return the bounds of the fields of a tuple."""

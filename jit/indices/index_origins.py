@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from tvm import relax, sym, tirx
 
+from ...analysis.support.call_ops import op_name
 from ...analysis.support.tensor_dims import tensor_dims
 from ...analysis.support.tvm_compat import GenericConst, array_of
 from .index_reads import IndexRead
@@ -87,7 +88,7 @@ def source(
 
 
 def _keeps(value: Any, inside: tuple[Any, Any], moved: bool) -> bool:
-    name = operator_name(value)
+    name = op_name(value)
     if name not in SAME_ELEMENTS or not (moved or name == "relax.astype"):
         return False
     if name == "relax.astype" and not _fits(str(value.ty.dtype), *inside):
@@ -114,11 +115,11 @@ def _is_filled(expr: Any) -> bool:
 def _wrapped(index: Any, size: Any, component: int | None, values: Mapping[Any, Any]) -> Any:
     """Return the variable to whose negative elements the size is added; None if it is not."""
     chosen: Any = values.get(index)
-    if operator_name(chosen) != "relax.where":
+    if op_name(chosen) != "relax.where":
         return None
     below, moved = (values.get(arg, arg) for arg in chosen.args[:2])
     own = chosen.args[2]
-    if operator_name(below) != "relax.less" or operator_name(moved) != "relax.add":
+    if op_name(below) != "relax.less" or op_name(moved) != "relax.add":
         return None
     if not (below.args[0].same_as(own) and moved.args[0].same_as(own)):
         return None
@@ -139,7 +140,7 @@ def _numbers(expr: Any, values: Mapping[Any, Any]) -> list[Any] | None:
             fits = array.ndim <= 1 and array.dtype.kind in "iu"
             return [tirx.IntImm("int64", int(x)) for x in array.reshape(-1)] if fits else None
         value = values.get(expr, expr) if isinstance(expr, relax.Var) else expr
-        name = operator_name(value)
+        name = op_name(value)
         if name == "relax.shape_to_tensor":
             shape = values.get(value.args[0], value.args[0])
             return list(shape.values) if isinstance(shape, relax.ShapeExpr) else None
@@ -151,11 +152,6 @@ def _numbers(expr: Any, values: Mapping[Any, Any]) -> list[Any] | None:
 def is_integer(expr: Any) -> bool:
     """Return whether the elements of a tensor are integers."""
     return str(getattr(expr.ty, "dtype", "")).startswith(("int", "uint"))
-
-
-def operator_name(value: Any) -> str:
-    """Return the name of the operator of a call; empty for everything else."""
-    return str(getattr(getattr(value, "op", None), "name", ""))
 
 
 def _is_zero(number: Any) -> bool:

@@ -83,11 +83,20 @@ class Compiler(LineProcess):
         self, digest: str, text: str, values: Mapping[str, int], target: str, library: Path,
         generic: GenericKernel | None = None,
     ) -> tuple[str, float]:  # fmt: skip
-        """Build a kernel into ``library``; return the rule of its schedule, and milliseconds.
+        """Build a kernel; return the rule of its schedule, and milliseconds.
 
         For the rule "generic", no library is written: the generic kernel is as fast at this shape.
         If the process dies after earlier jobs, which may have damaged it, the job is repeated in a
         new process.
+
+        Args:
+            digest: The digest of ``text``; the process keeps the PrimFuncs that it has read.
+            text: The PrimFunc as JSON.
+            values: The value of each symbolic size.
+            target: TVM's target, as text.
+            library: The file to write.
+            generic: The generic kernel in the library that is served; None compiles it when it is
+                needed.
 
         Raises:
             CompileFailed: The build fails, crashes or times out, or the kernel is wrong.

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 def main() -> int:
+    """Build kernels for the process that started this one, a job a line of standard input."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # keep prints of libraries out of the answers
     _yield_to_requests()

@@ -13,7 +13,6 @@ from ...analysis.terms.term import (
     TRUE,
     CallTerm,
     Const,
-    Fold,
     Int,
     Load,
     Reduce,
@@ -24,6 +23,7 @@ from ...analysis.terms.term import (
     integer,
 )
 from ...analysis.terms.traversal import free, replace, substitute, subterms
+from .iteration_terms import has_state, independent, is_indirect, is_tame, literal
 from .padding_problem import Facts, PaddingProblem, UnknownContent
 from .padding_value import (
     ANYTHING,
@@ -84,7 +84,7 @@ class Values:
         """Return whether a term has the same value at n, finite if the valid elements are."""
         if term.dtype == "bool" or not free(term).isdisjoint(self.moved):
             return False
-        if _stateful(term) or _indirect(term) or not (self.plain or _tame(term)):
+        if has_state(term) or is_indirect(term) or not (self.plain or is_tame(term)):
             return False
         return self.same.proves(term, self.facts)
 
@@ -95,7 +95,7 @@ class Values:
 
     def integer(self, poly: Int) -> Value:
         """Evaluate a polynomial whose data-dependent atoms are known numbers."""
-        if not poly.reads and not _stateful(poly):
+        if not poly.reads and not has_state(poly):
             bigger = as_int(substitute(poly, self.at_bigger))
             return ANYTHING if bigger.const is None else KnownNumber(bigger.const)
         if poly.atom is not None:
@@ -213,7 +213,7 @@ class Values:
         if isinstance(value, KnownNumber):
             return KnownNumber(value.number >= 0 if call.op == "ge0" else value.number == 0)
         bigger = self.filled(call)
-        if bigger.reads or _stateful(bigger):
+        if bigger.reads or has_state(bigger):
             return ANYTHING
         if self.problem.holds(bigger, self.facts):
             return KnownNumber(True)
@@ -230,7 +230,7 @@ class Values:
         if len(booleans) == len(args):
             return KnownNumber(not absorbing)
         bigger = self.filled(call)
-        if bigger.reads or _stateful(bigger):
+        if bigger.reads or has_state(bigger):
             return ANYTHING
         if self.problem.holds(negate(bigger), self.facts):
             return KnownNumber(False)
@@ -258,41 +258,3 @@ class Values:
             return KnownNumber((max if reduction.op == "max" else min)(init.number, body.number))
         units = {"add": 0, "mul": 1, "and": True, "or": False}
         return init if reduction.op in units and body.number == units[reduction.op] else ANYTHING
-
-
-def literal(term: Term) -> Value:
-    """Evaluate a term at n, where all loads are valid: a literal, or unknown."""
-    if isinstance(term, Const) and not isinstance(term.value, str):
-        return KnownNumber(term.value)
-    return KnownNumber(term.const) if isinstance(term, Int) and term.const is not None else ANYTHING
-
-
-def _stateful(term: Term) -> bool:
-    """Return whether a term contains the state of a loop."""
-    stateful: bool | None = term.memo.get("stateful")
-    if stateful is None:
-        is_state = isinstance(term, CallTerm) and not term.args and term.op.startswith("state")
-        stateful = term.memo["stateful"] = is_state or any(map(_stateful, term.children))
-    return stateful
-
-
-#: Operations that are finite for finite operands, apart from overflow.
-_TAME = frozenset({"add", "sub", "mul", "neg", "abs", "min", "max", "tanh", "sigmoid", "erf",
-                   "floor", "ceil", "ite", "ge0", "eq0", "and", "or", "not", "lt", "le", "gt",
-                   "ge", "eq", "ne"})  # fmt: skip
-
-
-def independent(axes: tuple[Var, ...]) -> bool:
-    """Return whether no axis has an extent that depends on another axis."""
-    return not any(a.extent is not None and not free(a.extent).isdisjoint(axes) for a in axes)
-
-
-def _tame(term: Term) -> bool:
-    """Return whether a term is finite even in iterations that do not exist at n."""
-    tame = term.op in _TAME if isinstance(term, (CallTerm, Reduce)) else not isinstance(term, Fold)
-    return tame and all(map(_tame, term.children))
-
-
-def _indirect(term: Term) -> bool:
-    """Return whether data determines an index."""
-    return any(isinstance(s, Load) and any(i.reads for i in s.indices) for s in subterms(term))

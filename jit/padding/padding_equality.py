@@ -9,15 +9,11 @@ are not. Reductions must run over the same iterations, or additional ones contri
 
 from __future__ import annotations
 
-import math
-
 from ...analysis.terms.condition_terms import conj, eq0, ge0, negate, parts
-from ...analysis.terms.reduction_terms import identity
 from ...analysis.terms.term import (
     FOREVER,
     INT_DTYPES,
     CallTerm,
-    Const,
     Fold,
     Int,
     Load,
@@ -25,18 +21,17 @@ from ...analysis.terms.term import (
     Term,
     Var,
     as_int,
-    fresh,
     raw_call,
 )
-from ...analysis.terms.traversal import free, rebuild
-from .padded_iterations import Values, independent, literal
+from ...analysis.terms.traversal import rebuild
+from .extra_iterations import extra_iterations, is_neutral, repeats
+from .iteration_terms import independent, literal
+from .padded_iterations import Values
 from .padding_problem import Facts, PaddingProblem, UnknownContent, UnprovedPadding
 from .padding_value import KnownNumber, LoopState
 
 #: Operations on integers and booleans that the provers interpret.
 _INTERPRETED = frozenset({"ge0", "eq0", "and", "or", "not", "ite", "min", "max", "floordiv"})
-#: Combiners for which a repeated element changes nothing.
-_IDEMPOTENT = frozenset({"max", "min", "and", "or"})
 
 
 class PaddingEquality:
@@ -190,31 +185,18 @@ class PaddingEquality:
             if self.grows(var.extent, facts):
                 growing.append(var)
         self(reduction.body, facts)
-        growing = [a for a in growing if not self.repeats(reduction, a, facts)]
+        growing = [a for a in growing if not repeats(self.problem, reduction, a, facts)]
         if growing and not independent(reduction.axes):
             raise UnprovedPadding("the extent of a loop depends on a loop that grows")
         some = conj(*(ge0(a.extent - 1) for a in reduction.axes if a.extent is not None))
         for var in growing:
-            moved = self.extra_iterations(var, reduction.axes, growing)
+            moved = extra_iterations(self.problem, var, reduction.axes, growing)
             value = Values(self, facts, moved, self.problem.holds(some, facts))(reduction.body)
-            if not (isinstance(value, KnownNumber) and self.is_neutral(reduction, value)):
+            if not (isinstance(value, KnownNumber) and is_neutral(self.problem, reduction, value)):
                 body = _short(reduction.body)
                 raise UnprovedPadding(
                     f"the {reduction.op} over {_extent(var)} includes padding: {body}"
                 )
-
-    def repeats(self, reduction: Reduce, var: Var, facts: Facts) -> bool:
-        """Return whether further iterations of an axis only repeat elements of an idempotent op."""
-        assert var.extent is not None
-        if reduction.op not in _IDEMPOTENT or var in free(reduction.body):
-            return False
-        if any(x.extent is not None and var in free(x.extent) for x in reduction.axes):
-            return False
-        if not self.problem.holds(ge0(var.extent - 1), facts):
-            return False
-        if "float" in reduction.body.dtype:
-            self.problem.finite = True  # max(NaN, x) is x
-        return True
 
     def grows(self, extent: Int, facts: Facts) -> bool:
         """Return whether N has more iterations; raises `UnprovedPadding` if it may have fewer."""
@@ -230,39 +212,6 @@ class PaddingEquality:
             raise UnprovedPadding(f"a loop of {_short(extent)} iterations may shrink")
         return True
 
-    def extra_iterations(
-        self, axis: Var, axes: tuple[Var, ...], growing: list[Var]
-    ) -> dict[Var, Term]:
-        """Return the iterations that only N has along one axis, and all of N's along the others."""
-        out: dict[Var, Term] = {}
-        for var in axes:
-            assert var.extent is not None
-            if var is axis:
-                more = self.problem.at(var.extent) - var.extent
-                out[var] = var.extent + as_int(fresh(more, "more"))
-            elif var in growing:
-                out[var] = as_int(fresh(self.problem.at(var.extent), "all"))
-        return out
-
-    def is_neutral(self, reduction: Reduce, contribution: KnownNumber) -> bool:
-        """Return whether combining with this value changes nothing."""
-        unit = identity(reduction.op, reduction.body.dtype)
-        init = literal(reduction.init)
-        value = contribution.number
-        if reduction.op in ("max", "min"):
-            ends = [unit.value] if isinstance(unit, Const) else []
-            ends += (
-                [-math.inf if reduction.op == "max" else math.inf] if isinstance(unit, Int) else []
-            )
-            ends += [init.number] if isinstance(init, KnownNumber) else []
-            good = any(value <= e if reduction.op == "max" else value >= e for e in ends)
-            if good and "float" in reduction.body.dtype:
-                self.problem.finite = True  # max(NaN, x) is x
-            return good
-        if isinstance(unit, Int):
-            return unit.const is not None and value == unit.const
-        return isinstance(unit, Const) and bool(value == unit.value)
-
     def fold(self, fold: Fold, facts: Facts) -> None:
         for init in fold.inits:
             self(init, facts)
@@ -274,7 +223,9 @@ class PaddingEquality:
             self(update, facts)
         if not growing:
             return
-        values = Values(self, facts, self.extra_iterations(fold.axis, (fold.axis,), [fold.axis]))
+        values = Values(
+            self, facts, extra_iterations(self.problem, fold.axis, (fold.axis,), [fold.axis])
+        )
         for state, update in zip(fold.states, fold.updates, strict=True):
             value = values(update)
             if not (isinstance(value, LoopState) and value.state is state):

@@ -20,6 +20,7 @@ from ...analysis.lifting.tir.from_tir import ExpressionReader
 from ...analysis.lifting.tir.node import NodeDict, items
 from ...analysis.lifting.tir.unliftable import Unliftable
 from ...analysis.proofs.prove import prove
+from ...analysis.support.call_ops import op_name
 from ...analysis.terms.condition_terms import conj, ge0, parts
 from ...analysis.terms.term import (
     TRUE,
@@ -184,7 +185,7 @@ class _Walker:
             self.env.bound[expr.var] = self.reader(expr.value)
         if kind == "Select":
             facts = (*facts, expr)
-        chosen = kind == "Call" and str(getattr(expr.op, "name", "")).endswith("if_then_else")
+        chosen = kind == "Call" and op_name(expr).endswith("if_then_else")
         for part in operands(expr):
             self.expression(part, (*facts, expr) if chosen else facts)
         if kind == "TensorLoad":

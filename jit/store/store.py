@@ -89,6 +89,10 @@ class KernelStore:
 
         In a private folder, no other process can replace or truncate the copy while it is mapped.
 
+        Args:
+            key: The key of the kernel.
+            to: The file to write.
+
         Raises:
             OSError: The copy cannot be written.
         """

@@ -70,6 +70,7 @@ def sweep(folder: int, seconds: float) -> None:
 
 
 def exists(name: str, folder: int) -> bool:
+    """Return whether an open folder has an entry of a name; links are not followed."""
     try:
         os.stat(name, dir_fd=folder, follow_symlinks=False)
     except OSError:

@@ -58,7 +58,17 @@ class Recording:
         self.functions = dict(functions or {})
 
     def add(self, site: str, function: str, values: Mapping[str, int], count: int = 1) -> None:
-        """Count calls of a shape; raises ``ValueError`` for a count below 1."""
+        """Count calls of a shape.
+
+        Args:
+            site: The name of the call site.
+            function: The hash of its PrimFunc.
+            values: The value of each symbolic size.
+            count: How many calls.
+
+        Raises:
+            ValueError: The count is below 1.
+        """
         if count < 1:
             raise ValueError(f"Recording.add: count must be positive, got {count}")
         shape = Shape(site, function, tuple((k, int(v)) for k, v in values.items()))

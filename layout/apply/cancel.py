@@ -25,6 +25,7 @@ from tvm import relax
 
 from ...analysis.index_map import prove_identity
 from ...analysis.lifting.tir.node import NodeDict
+from ...analysis.support.call_ops import op_name
 from ...analysis.support.tvm_compat import sym
 from ..graph.relax_graph import extents
 from ..graph.side_effects import SideEffects
@@ -41,6 +42,9 @@ def cancel_layout_transforms(mod: Any) -> Any:
 
     Returns:
         The module without them.
+
+    Raises:
+        TypeError: The argument is not a module.
     """
     if not isinstance(mod, tvm.IRModule):
         raise TypeError(f"CancelLayoutTransforms: expected an IRModule, got {type(mod).__name__}")
@@ -69,23 +73,23 @@ class _Canceller(relax.PyExprMutator):  # type: ignore[misc]
 
     def visit_call_(self, call: Any) -> Any:
         call = super().visit_call_(call)
-        if _name(call) == "relax.strided_slice":
+        if op_name(call) == "relax.strided_slice":
             return self.cut(call)
-        if _name(call) not in TRANSFORMS:
+        if op_name(call) not in TRANSFORMS:
             return call
         before: Any = self.bound(call.args[0])
-        if _name(before) != _name(call) or may_leave_block(before.args[0], call.args[0]):
+        if op_name(before) != op_name(call) or may_leave_block(before.args[0], call.args[0]):
             return call
-        composed = _permuted if _name(call) == "relax.permute_dims" else _transformed
+        composed = _permuted if op_name(call) == "relax.permute_dims" else _transformed
         return composed(before, call)
 
     def cut(self, call: Any) -> Any:
         """The value that was packed and unpacked, if the slice cuts off the padding."""
         outer: Any = self.bound(call.args[0])
         inner: Any = None
-        if _name(outer) == "relax.layout_transform":
+        if op_name(outer) == "relax.layout_transform":
             inner = self.bound(outer.args[0])
-        if _name(inner) != "relax.layout_transform":
+        if op_name(inner) != "relax.layout_transform":
             return call
         source = inner.args[0]
         shape = extents(source.ty.shape)
@@ -110,11 +114,11 @@ def _twins(func: Any) -> NodeDict[Any]:
         for binding in block.bindings:
             var = binding.var
             value: Any = getattr(binding, "value", None)
-            if _name(value) not in TRANSFORMS:
+            if op_name(value) not in TRANSFORMS:
                 continue
             source = value.args[0]
             source = twins[source] if source in twins else source
-            before = earlier.setdefault((_name(value), source.__chandle__()), [])
+            before = earlier.setdefault((op_name(value), source.__chandle__()), [])
             twin = next((v for attrs, v in before
                          if tvm_ffi.structural_equal(attrs, value.attrs)), None)  # fmt: skip
             if twin is None:
@@ -150,10 +154,6 @@ def may_leave_block(source: Any, between: Any) -> bool:
     """Whether a variable may belong to another dataflow block than the one that reads it."""
     local = isinstance(source, relax.DataflowVar)
     return local and not isinstance(between, relax.DataflowVar)
-
-
-def _name(expr: Any) -> str:
-    return str(getattr(getattr(expr, "op", None), "name", ""))
 
 
 def _permuted(inner: Any, outer: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tvm import relax
 
-from ...analysis.support.origin import span_of, with_span
+from ...analysis.support.origin import span_of
 from ..alternatives.alternative import GIVEN
 from ..alternatives.op_spec import OpSpec
 from ..graph.relax_graph import Graph, Op, Value
@@ -20,9 +20,8 @@ from ..graph.unused import without_unused
 from ..model.layout import Layout
 from ..rewrite.rewrite import ParamAlias, Rewritten
 from ..search.function_plan import Plan
-from .constant_copies import ConstantCopies
-from .conversion import LayoutConversion, converted, layouts_of
-from .reads import Reads
+from .conversion import layouts_of
+from .physical_values import PhysicalValues
 
 Rewrite = Callable[[Any, Sequence[Layout | None], bool], Rewritten | ParamAlias]
 Layouts = tuple[Layout | None, ...]
@@ -55,17 +54,13 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
     ) -> None:
         super().__init__(mod)
         self.specs, self.rewrite = specs, rewrite
-        self.constants = ConstantCopies(budget)
+        self.values = PhysicalValues(budget)
         self.added: dict[tuple[int, Layouts], Any] = {}
-        self.copies: dict[LayoutConversion, Any] = {}
 
     def function(self, gvar: Any, func: Any, graph: Graph, plan: Plan) -> None:
         self.graph, self.plan = graph, plan
-        self.at: dict[Value, dict[Layout, Any]] = {}
+        self.values.start(self.builder_, func, graph, plan)
         self.started = False
-        self.span: Any = None  # the source span of the binding that is rewritten
-        self.reads = Reads(func, graph, plan)
-        self.constants.note(graph, plan)
         self.params = list(func.params)
         new = list(map(self.parameter, self.params))
         moved = any(not self.same(p, q) for p, q in zip(self.params, new, strict=True))
@@ -81,20 +76,20 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
             return param
         ty = relax.TensorType(layout.physical(value.shape), value.dtype, value.vdevice)
         new = relax.Var(param.name, ty)
-        self.at[value] = {layout: new}
+        self.values.at[value] = {layout: new}
         return new
 
     # ------------------------------------------------------------------------ bindings
 
     def visit_match_cast_(self, binding: Any) -> None:
         self.begin(binding.var)
-        self.span = span_of(binding)
+        self.values.span = span_of(binding)
         super().visit_match_cast_(binding)
         self.opaque(binding.var)
 
     def visit_var_binding_(self, binding: Any) -> None:
         self.begin(binding.var)
-        self.span = span_of(binding)
+        self.values.span = span_of(binding)
         op = self.graph.by_var.get(binding.var)
         value = self.graph.of.get(binding.var)
         if op is not None:
@@ -113,8 +108,8 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         """Record a value that anything but a ``call_tir`` produced."""
         value = self.graph.of.get(var)
         if value is not None:
-            self.current_block = self.reads.block_of(var)
-            self.record(value, Layout.identity(value.rank), self.visit_expr(var), var)
+            self.values.enter(var)
+            self.values.record(value, Layout.identity(value.rank), self.visit_expr(var), var)
 
     def only_parts(self, binding: Any) -> bool:
         """Whether a binding is a tuple of which only the fields are used."""
@@ -128,7 +123,7 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
 
     def begin(self, var: Any) -> None:
         """Convert the parameters before the first binding."""
-        self.current_block = self.reads.block_of(var)
+        self.values.enter(var)
         if self.started:
             return
         self.started = True
@@ -136,18 +131,18 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
             value = self.graph.of.get(param)
             if value is not None:
                 layout = self.plan.stored[value]
-                new_param = self.at[value][layout] if value in self.at else param
-                self.record(value, layout, self.visit_expr(new_param), param)
+                new_param = self.values.at[value][layout] if value in self.values.at else param
+                self.values.record(value, layout, self.visit_expr(new_param), param)
                 if value in self.plan.needed and not layout.is_identity:
-                    self.set_var_remap(param, self.at[value][self.plan.needed[value]])
+                    self.set_var_remap(param, self.values.at[value][self.plan.needed[value]])
 
     def alias(self, value: Value, var: Any) -> None:
         """Bind another name of a value, or a field of a tuple, if it is needed."""
         if value in self.plan.needed:
-            expr = self.at[value][self.plan.needed[value]]
+            expr = self.values.at[value][self.plan.needed[value]]
             out = not isinstance(var, relax.DataflowVar)
             plain = isinstance(expr, relax.DataflowVar) and out
-            self.set_var_remap(var, self.emit(expr, var, out) if plain else expr)
+            self.set_var_remap(var, self.values.emit(expr, var, out) if plain else expr)
 
     def op(self, op: Op, binding: Any) -> None:
         layouts = layouts_of(self.plan.layouts(op))
@@ -177,9 +172,9 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         """Bind the results of an op."""
         plain = not isinstance(var, relax.DataflowVar)
         outputs = zip(op.outputs, self.plan.chosen[op].outputs, strict=True)
-        out = plain or any(self.leaves(v, x, var) for v, x in outputs)
+        out = plain or any(self.values.leaves(v, x, var) for v, x in outputs)
         named = isinstance(expr, relax.Var) and not out  # FuseOps does not see through names
-        return expr if named else self.emit(expr, var, out)
+        return expr if named else self.values.emit(expr, var, out)
 
     def types(self, op: Op) -> list[Any]:
         alternative = self.plan.chosen[op]
@@ -198,9 +193,9 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         for k, (value, layout) in enumerate(zip(op.outputs, alternative.outputs, strict=True)):
             part = new
             if many:
-                out = self.leaves(value, layout, binding.var)
-                part = self.emit(relax.TupleGetItem(new, k), binding.var, out)
-            self.record(value, layout, part, binding.var)
+                out = self.values.leaves(value, layout, binding.var)
+                part = self.values.emit(relax.TupleGetItem(new, k), binding.var, out)
+            self.values.record(value, layout, part, binding.var)
         if not many:
             self.alias(op.outputs[0], binding.var)
         elif any(output in self.plan.needed for output in op.outputs):
@@ -209,65 +204,21 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
                 for output, stored in zip(op.outputs, alternative.outputs, strict=True)
             ]
             parts = [
-                self.at[output][stored] for output, stored in zip(op.outputs, needed, strict=True)
+                self.values.at[output][stored]
+                for output, stored in zip(op.outputs, needed, strict=True)
             ]
             plain = not isinstance(binding.var, relax.DataflowVar)
-            self.set_var_remap(binding.var, self.emit(relax.Tuple(parts), binding.var, plain))
-
-    # ------------------------------------------------------------------------ values
-
-    def record(self, value: Value, layout: Layout, expr: Any, like: Any) -> None:
-        """Record an available value, and convert it to the other layouts that are read."""
-        at = self.at.setdefault(value, {})
-        local = isinstance(expr, relax.DataflowVar) and self.leaves(value, layout, like)
-        at[layout] = self.emit(expr, like, True) if local else expr
-        moved = self.plan.converted.get(value, ())
-        for target in sorted(self.reads.layouts(value), key=lambda x: x not in moved):
-            if target not in at:
-                source = next((x for x in at if value.order(x) == value.order(target)), layout)
-                step = LayoutConversion(value.shape, value.dtype, source, target)
-                new = converted(at[source], step, self.add(step))
-                at[target] = self.emit(new, like, self.leaves(value, target, like))
-
-    def leaves(self, value: Value, layout: Layout, like: Any) -> bool:
-        """Whether a value in a layout is used outside the block that produces it."""
-        if self.plan.needed.get(value) == layout and not isinstance(like, relax.DataflowVar):
-            return True
-        return self.reads.leave(value, layout, self.current_block)
-
-    def add(self, step: LayoutConversion) -> Callable[[Any, str], Any]:
-        def once(func: Any, name: str) -> Any:
-            if step not in self.copies:
-                self.copies[step] = self.builder_.add_func(func, name)
-            return self.copies[step]
-
-        return once
-
-    def emit(self, expr: Any, like: Any, out: bool) -> Any:
-        """Emit a binding; with ``out``, one that other blocks see."""
-        if out and self.builder_.current_block_is_dataflow():
-            return self.builder_.emit_output(with_span(expr, self.span), like.name)
-        return self.builder_.emit(with_span(expr, self.span), like.name)
+            self.set_var_remap(
+                binding.var, self.values.emit(relax.Tuple(parts), binding.var, plain)
+            )
 
     def arguments(self, op: Op) -> list[Any]:
         read = self.plan.reads[op]
         fields = list(op.call.args[1].fields)
         return [
-            self.visit_expr(expr) if value is None else self.operand(value, read.get(k))
+            self.visit_expr(expr) if value is None else self.values.operand(value, read.get(k))
             for k, (value, expr) in enumerate(zip(op.inputs, fields, strict=True))
         ]
-
-    def operand(self, value: Value, layout: Layout | None) -> Any:
-        layout = layout or Layout.identity(value.rank)
-        if not value.constant:
-            return self.at[value][layout]
-        if layout.is_identity:
-            return value.expr
-        copy = self.constants.get(value, layout)
-        if copy is not None:
-            return copy
-        step = LayoutConversion(value.shape, value.dtype, Layout.identity(value.rank), layout)
-        return self.builder_.emit(converted(value.expr, step, self.add(step)), "const")
 
     def gvar(self, op: Op, layouts: Layouts, func: Any) -> Any:
         key = (op.call.args[0].__chandle__(), layouts)

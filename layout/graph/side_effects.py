@@ -11,6 +11,7 @@ from tvm.ir import GlobalVar
 from tvm.ir import Op as IrOp
 
 from ...analysis.lifting.tir.node import NodeDict
+from ...analysis.support.call_ops import op_name
 
 #: Operators that count as pure in Relax, but run unknown code or write in place.
 FOREIGN = frozenset(f"relax.{name}" for name in (
@@ -80,7 +81,7 @@ class SideEffects:
             reads[var] = (reads.get(var) or 0) + 1
 
         def call(expr: Any) -> None:
-            if str(getattr(expr.op, "name", "")) in IN_PLACE:
+            if op_name(expr) in IN_PLACE:
                 updated.extend(_updated(expr))
 
         parts = [b.value for block in func.body.blocks for b in block.bindings if _is_var(b)]
@@ -130,7 +131,7 @@ def _calls(func: Any) -> tuple[Effect, list[Any]]:
 
 def _of_call(call: Any) -> Effect:
     """The effect of a call of anything but a function of the module."""
-    name = str(getattr(call.op, "name", ""))
+    name = op_name(call)
     if isinstance(call.op, IrOp) and not name.startswith("relax."):
         return _of_number(call.op)
     if not isinstance(call.op, IrOp):

@@ -36,21 +36,21 @@ class AlignedDim:
 
 
 def pieces(
-    index: Int | None, k: int, axes: Sequence[Var], reduced: frozenset[Var]
+    index: Int | None, dim: int, axes: Sequence[Var], reduced: frozenset[Var]
 ) -> list[AlignedDim]:
-    """The aligned digits of dimension ``k``, which is accessed at ``index``."""
+    """The aligned digits of dimension ``dim``, which is accessed at ``index``."""
     if index is None:
         return []
     linear = _linear(index, axes)
     if linear is not None:
-        exact = _radix(linear[0], linear[1], k, axes)
+        exact = _radix(linear[0], linear[1], dim, axes)
         if exact is not None:
             return exact
     inside = [v for v in axes if v in free(index)]
     outer = [v for v in inside if v not in reduced] or inside
     if len(outer) != 1:
         return []
-    return [AlignedDim(Digit(k), Digit(axes.index(outer[0])), exact=False)]
+    return [AlignedDim(Digit(dim), Digit(axes.index(outer[0])), exact=False)]
 
 
 Scaled = tuple[int, Digit]

@@ -90,6 +90,11 @@ class Layout:
     ) -> Layout:
         """The layout of an index map from logical to physical coordinates.
 
+        Args:
+            index_map: A `tirx.IndexMap` or a function of the logical axes.
+            shape: The logical shape: integers or TVM expressions.
+            pad_value: The value in the padding; None if unknown.
+
         Raises:
             ValueError: The map is not injective or does not consist of digits.
         """
@@ -141,7 +146,13 @@ class Layout:
         return any(d.extent is None and _pads(d, shape) for d in self.digits)
 
     def forward(self, index: Sequence[Any], shape: Sequence[Any]) -> tuple[Any, ...]:
-        """The physical coordinates of logical ones: integers, arrays or TVM expressions."""
+        """The physical coordinates of logical ones.
+
+        Args:
+            index: A coordinate for each logical axis: integers, integer arrays that broadcast, or
+                TVM expressions.
+            shape: The logical shape.
+        """
         out = []
         for dim in self.dims:
             value = dim[0].of(index)
@@ -151,7 +162,12 @@ class Layout:
         return tuple(out)
 
     def backward(self, index: Sequence[Any], shape: Sequence[Any]) -> tuple[Any, ...]:
-        """The logical coordinates of physical ones."""
+        """The logical coordinates of physical ones.
+
+        Args:
+            index: A coordinate for each physical axis, as for `forward`.
+            shape: The logical shape; coordinates in the padding lie outside of it.
+        """
         parts: dict[int, list[tuple[int, Any]]] = {}
         for coordinate, dim in zip(index, self.dims, strict=True):
             remaining = coordinate
@@ -168,7 +184,12 @@ class Layout:
         return _joined(wide, shape, padded_axes)
 
     def index_map(self, shape: Sequence[Any], dtype: str = "int64") -> Any:
-        """The ``tirx.IndexMap`` from logical to physical coordinates."""
+        """The ``tirx.IndexMap`` from logical to physical coordinates.
+
+        Args:
+            shape: The logical shape: integers or TVM expressions.
+            dtype: The dtype of the map's variables.
+        """
         names = [tirx.Var(f"i{k}", dtype) for k in range(self.rank)]
         final = [tirx.const(f, dtype) if isinstance(f, int) else f
                  for f in self.forward(names, shape)]  # fmt: skip

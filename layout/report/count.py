@@ -15,6 +15,7 @@ from tvm import relax, tirx
 
 from ...analysis.certify.structural_equality import ByStructure
 from ...analysis.proposal.legalise import legalise
+from ...analysis.support.call_ops import op_name
 from ..access.layout_only import LayoutOnlyBuffer, conversions_in
 from ..graph.relax_graph import extents
 from ..model.buffer_bytes import size_of
@@ -106,7 +107,7 @@ class _Counter:
         return True
 
     def call(self, call: Any) -> bool:
-        name = str(getattr(call.op, "name", ""))
+        name = op_name(call)
         callee = self.callee(call.op)
         if isinstance(callee, relax.Function):
             return self.function(callee, [self.value(a) for a in call.args])

@@ -21,6 +21,7 @@ from ...analysis.index_map.maps.to_terms import Unsupported
 from ...analysis.lifting.tir.from_tir import ExpressionReader
 from ...analysis.lifting.tir.node import NodeDict, items
 from ...analysis.lifting.tir.unliftable import Unliftable
+from ...analysis.support.call_ops import op_name
 from ...analysis.support.tvm_compat import TensorLoad, access_key, source_of, sym
 from ...analysis.terms.term import ZERO, Int, Var
 from ...analysis.terms.traversal import ints
@@ -197,7 +198,7 @@ class Body:
 
     def call(self, expr: Any, mutator: Any) -> Any:
         """A selection whose condition became a literal is one of its branches."""
-        if str(getattr(expr.op, "name", "")).rpartition(".")[2] != "if_then_else":
+        if op_name(expr).rpartition(".")[2] != "if_then_else":
             return mutator.default_mutate(expr)
         loads = self.loads
         condition = mutator.mutate(expr.args[0])

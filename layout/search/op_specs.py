@@ -133,5 +133,5 @@ def _load(body: Any) -> Any:
     return getattr(body, "atom", None) or body
 
 
-def size_term(lifted: TensorExpression, k: int) -> Any:
-    return volume(getattr(lifted.params[k], "shape", ()))
+def size_term(lifted: TensorExpression, position: int) -> Any:
+    return volume(getattr(lifted.params[position], "shape", ()))

@@ -69,6 +69,7 @@ def coordinates(access: BlockAccess) -> set[Var] | None:
 
 
 def iteration_count(iterators: set[Var]) -> Int:
+    """The product of the extents of iterators."""
     out: Int = ONE
     for var in iterators:
         assert var.extent is not None

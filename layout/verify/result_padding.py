@@ -27,7 +27,8 @@ from ...analysis.terms.term import (
     integer,
 )
 from ...analysis.terms.traversal import rebuild, subterms, tensors
-from ...analysis.undo_layouts.coordinate_change import Facts, Index, map_loads
+from ...analysis.undo_layouts.coordinate_change import Facts, Index
+from ...analysis.undo_layouts.logical_state import map_loads
 from ..model.extents import literal, term
 from ..model.layout import Layout, ParamLayouts
 

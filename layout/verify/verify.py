@@ -28,13 +28,8 @@ from ...analysis.terms.scalar import call
 from ...analysis.terms.term import CallTerm, TensorVar, Term, Var, const, load
 from ...analysis.terms.traversal import map_loads as rename
 from ...analysis.terms.traversal import rebuild
-from ...analysis.undo_layouts.coordinate_change import (
-    CoordinateChange,
-    Facts,
-    Index,
-    LogicalState,
-    apply_change,
-)
+from ...analysis.undo_layouts.coordinate_change import CoordinateChange, Facts, Index
+from ...analysis.undo_layouts.logical_state import LogicalState, apply_change
 from ..model.extents import literal, physical, term
 from ..model.layout import Layout, ParamLayouts
 from .result_padding import check_padding

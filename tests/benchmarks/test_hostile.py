@@ -10,7 +10,7 @@ from benchmarks.attacks.hostile.formats.case import Case, command
 from benchmarks.attacks.hostile.formats.scripts import HEAD, PLACES, VALID
 
 
-def test_verdicts(tmp_path: Path) -> None:
+def test_each_attack_gets_its_verdict(tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     ran.mkdir()
     (tmp_path / "files").mkdir()

@@ -93,7 +93,7 @@ def _floor() -> tuple[Any, dict[str, Any]]:
     return model(nodes, {"x": ((2,), "float32")}), {"x": x}
 
 
-def test_verdicts() -> None:
+def test_steps_next_to_rounding_are_excused() -> None:
     """A step next to which rounding decides is excused, another one is not."""
     proto, feeds = _floor()
     want = runtime.run(proto, feeds)

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from opinfo.cli import app
 from opinfo.cli.commands.cache import age, parse_age
-from opinfo.cli.options.common import UserError
+from opinfo.cli.run.exit_status import UserError
 from opinfo.jit.store.store import KernelStore
 
 from ..jit.kernels import KEYS, stored
@@ -61,7 +61,7 @@ def test_ls_tells_what_is_damaged(store: KernelStore) -> None:
     assert "damaged: it has only 0 bytes" in run_cli("ls").stdout
 
 
-def test_clear(store: KernelStore) -> None:
+def test_clear_removes_old_kernels_only(store: KernelStore) -> None:
     old = stored(store, KEYS[0])
     os.utime(old, (time.time() - 3 * 86400,) * 2)
     stored(store, KEYS[1])
@@ -86,7 +86,7 @@ def test_a_folder_that_others_can_write_is_one_line(
     assert len(list(store.folder.iterdir())) == 1
 
 
-def test_ages() -> None:
+def test_ages_have_a_number_and_a_unit() -> None:
     assert [parse_age(t) for t in ("90s", "30m", "1.5h", "7d", "2w")] == [
         90, 1800, 5400, 604800, 1209600]  # fmt: skip
     for text in ("", "7", "d", "7 d", "-1d", "1y"):

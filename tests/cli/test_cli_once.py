@@ -12,9 +12,10 @@ from rich.console import Console
 
 from opinfo.analysis import RecogniserWarning
 from opinfo.analysis.support.progress import stage
-from opinfo.cli.options.common import UserError, forced, loaded, reporting_warnings
 from opinfo.cli.options.measure_options import MeasureOptions
-from opinfo.cli.run.exit_status import status_of
+from opinfo.cli.options.shared_options import forced, loaded
+from opinfo.cli.run.console_messages import reporting_warnings
+from opinfo.cli.run.exit_status import UserError, status_of
 from opinfo.cli.run.progress_bar import showing
 
 NAME = "a\x1b]0;PWNED\x07\x1b[2J\x9b31m"

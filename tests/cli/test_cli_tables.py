@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from opinfo.cli.options import common
+from opinfo.cli.run import printed_tables
 from opinfo.report.layouts import lines_of, table
 
 LONG = "a reason of many words " * 10
@@ -16,9 +16,9 @@ LONG = "a reason of many words " * 10
 def _shown(monkeypatch: pytest.MonkeyPatch, tables: list[Any], terminal: bool) -> list[str]:
     written: list[str] = []
     monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setattr(common, "write", written.append)
+    monkeypatch.setattr(printed_tables, "write", written.append)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
-    common.show(tables, "summary")
+    printed_tables.show(tables, "summary")
     return "".join(written).splitlines()
 
 

@@ -7,8 +7,8 @@ from rich.table import Table
 from rich.text import Text
 
 from opinfo.analysis import Refusal
-from opinfo.cli.options.common import show
 from opinfo.cli.run.exit_status import emit
+from opinfo.cli.run.printed_tables import show
 from opinfo.report.render import explain
 
 NAME = "a\x1b]0;PWNED\x07\x1b[2J\nfake  relax.add  proved"

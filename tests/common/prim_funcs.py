@@ -32,6 +32,17 @@ def prim_func(
     return func
 
 
+def fused(mod: Any) -> Any:
+    """The module with its operators lowered, and fused by TVM."""
+    mod = relax.transform.AnnotateTIROpPattern()(LEGALIZE(mod))
+    return relax.transform.FuseTIR()(relax.transform.FuseOps()(mod))
+
+
 def prim_funcs(mod: Any) -> list[Any]:
     """The PrimFuncs of a module, in its order."""
     return [f for _, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)]
+
+
+def prim_funcs_by_name(mod: Any) -> dict[str, Any]:
+    """The PrimFuncs of a module by their names."""
+    return {g.name_hint: f for g, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)}

@@ -22,7 +22,7 @@ FILE = re.compile(r"\.(cpp|hpp|js|md|py|toml|yml)$")
 
 
 @pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.name[:4])
-def test_form(page: Path) -> None:
+def test_a_decision_has_a_number_and_its_consequences(page: Path) -> None:
     text = page.read_text()
     number = re.match(r"# (\d+)\. [A-Z]?", text)
     assert number and page.name.startswith(f"{int(number[1]):04}-")

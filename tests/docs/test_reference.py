@@ -56,7 +56,7 @@ def _described(sections: dict[str, str], *titles: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", [n for n, v in PUBLIC.items() if inspect.isroutine(v)])
-def test_functions(name: str) -> None:
+def test_functions_say_what_they_take_and_return(name: str) -> None:
     function = PUBLIC[name]
     sections = _sections(function.__doc__ or "")
     assert _is_summary(sections[""]), f"{name}: expected one line that says what it does"
@@ -68,7 +68,7 @@ def test_functions(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [n for n, v in PUBLIC.items() if inspect.isclass(v)])
-def test_classes(name: str) -> None:
+def test_classes_say_what_they_have(name: str) -> None:
     kind = PUBLIC[name]
     sections = _sections(kind.__doc__ or "")
     assert _is_summary(sections[""]), f"{name}: expected one line that says what it is"

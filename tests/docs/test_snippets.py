@@ -83,7 +83,7 @@ def _with(*languages: str) -> list[str]:
 
 
 @pytest.mark.parametrize("page", _with("python"))
-def test_python(page: str, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_code_of_a_page_runs(page: str, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     code, expected = _module(blocks(PAGES[page]))
     stem = "page_" + re.sub(r"\W", "_", page)
     path = folder / f"{stem}.py"  # a file: TVMScript reads the source of what it parses
@@ -127,7 +127,7 @@ def test_parts_of_files() -> None:
 
 
 @pytest.mark.parametrize("page", _with("console"))
-def test_console(
+def test_commands_print_what_the_page_shows(
     page: str, folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for block in blocks(PAGES[page]):

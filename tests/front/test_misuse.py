@@ -21,7 +21,8 @@ from opinfo.byoc.building.build_library import copy_library
 from opinfo.byoc.codegen.compilers import toolchain
 from opinfo.byoc.codegen.compilers.toolchain import CompilerError
 from opinfo.byoc.codegen.loading.load_checked import LoadError
-from opinfo.cli.options.common import UserError, refusing
+from opinfo.cli.run.console_messages import refusing
+from opinfo.cli.run.exit_status import UserError
 
 
 @I.ir_module
@@ -70,7 +71,7 @@ def test_arrays_in_any_memory(compiled: Any, x: Any) -> None:
         (None, "argument x is NoneType; it must be a tensor"),
     ],
 )
-def test_other_values(compiled: Any, x: Any, reason: str) -> None:
+def test_values_that_do_not_fit_are_refused(compiled: Any, x: Any, reason: str) -> None:
     with pytest.raises(ValueError, match=f"^main: {reason}$"):
         compiled.run(x, W)
 

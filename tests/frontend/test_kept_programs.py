@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from opinfo.frontend.checks.large_constants import Message
 from opinfo.frontend.process import kept_programs
 from opinfo.frontend.process.kept_programs import KeptProgram, kept_program
 from opinfo.frontend.process.reader_client import Reader, shared_reader
+from tests.common.damaged_entries import DAMAGES
 
 WIDTH = 1024
 
@@ -128,7 +128,7 @@ def test_changed_sources_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert kept_programs._readers.__wrapped__() != before
 
 
-@pytest.mark.parametrize("damage", ["shorter", "flipped", "empty", "others", "number", "nested"])
+@pytest.mark.parametrize("damage", [*DAMAGES, "others"])
 def test_what_is_damaged_is_read_again(
     program: Path, cache: Path, asked: list[Path], damage: str
 ) -> None:
@@ -138,12 +138,7 @@ def test_what_is_damaged_is_read_again(
     if damage == "others":
         cache.chmod(0o777)
     else:
-        flipped = whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:]
-        line, _, message = whole.partition(b"\n")
-        other = json.dumps([json.loads(line)[0], 3]).encode()
-        damages = {"shorter": whole[:-9], "flipped": flipped, "empty": b"",
-                   "number": other + b"\n" + message, "nested": b"[" * 100_000 + whole}  # fmt: skip
-        entry.write_bytes(damages[damage])
+        entry.write_bytes(DAMAGES[damage](whole))
     tvm.ir.assert_structural_equal(opinfo.load(program), first)
     assert asked == [program, program]
     if damage != "others":

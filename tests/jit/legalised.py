@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm import relax, tirx
 
-from ..common.prim_funcs import prim_funcs
+from ..common.prim_funcs import fused, prim_funcs
 
 Shape = Sequence[int | str]
 
@@ -40,14 +40,7 @@ def _dim(e: int | str, dims: dict[str, Any]) -> Any:
     return dims.setdefault(e, tirx.Var(e, "int64"))
 
 
-def lowered(mod: Any) -> Any:
-    """The module after legalisation and fusion."""
-    mod = relax.transform.AnnotateTIROpPattern()(relax.transform.LegalizeOps()(mod))
-    return relax.transform.FuseTIR()(relax.transform.FuseOps()(mod))
-
-
 def kernel(build: Callable[..., Any], shapes: Sequence[Shape], dtypes: Sequence[str] = ()) -> Any:
     """The one PrimFunc that an expression of operators is fused into."""
-    mod = lowered(module(build, shapes, dtypes))
-    (found,) = prim_funcs(mod)
-    return found
+    (func,) = prim_funcs(fused(module(build, shapes, dtypes)))
+    return func

@@ -11,7 +11,8 @@ from tvm.tirx.buffer import is_buffer_var
 from opinfo.layout.model.digit import Digit
 from opinfo.layout.model.layout import Dim, Layout
 
-from ..relaid.operators import FAMILIES, lower
+from ..relaid.operators import FAMILIES
+from ..relaid.random_operator import lower
 
 SIZE = 2
 FILL = (0, 0, None, 1.0, -1.0)

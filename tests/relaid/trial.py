@@ -9,7 +9,8 @@ from typing import Literal
 from opinfo.analysis import LayoutNormalised, layout_normalised
 
 from .check import Wrong, check
-from .operators import FAMILIES, lower
+from .operators import FAMILIES
+from .random_operator import lower
 from .transforms import move
 
 #: What a symbolic size is when the case is run.

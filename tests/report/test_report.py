@@ -52,7 +52,7 @@ def test_module_is_legalised_on_a_copy_and_sites_are_counted() -> None:
     assert report.sites() == (2, 2)
 
 
-def test_one_function() -> None:
+def test_a_prim_func_is_a_report_of_one_row() -> None:
     (row,) = opinfo.inspect(from_text(MODEL)["odd"]).rows
     assert isinstance(row.result, Refusal) and row.func == "odd"
 
@@ -97,7 +97,7 @@ def test_progress_counts_up_to_the_end() -> None:
     assert seen == [(0, 2, "mystery"), (1, 2, "odd"), (2, 2, "")]
 
 
-def test_wrong_subjects() -> None:
+def test_other_subjects_are_refused() -> None:
     with pytest.raises(TypeError, match=r"expected a PrimFunc, a module or the path.*got 3"):
         opinfo.inspect(3)
     with pytest.raises(opinfo.FrontendError, match="conv2d: expected a suffix of"):

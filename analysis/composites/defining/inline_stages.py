@@ -10,6 +10,7 @@ import tvm_ffi
 from tvm import te
 
 from ...lifting.tir.node import NodeDict, items, substitute
+from ...support.call_ops import op_name
 
 _LOAD = "te.tensor_load"
 
@@ -104,7 +105,7 @@ def _at(op: Any, value: Any, indices: Any) -> Any:
 
 
 def _is_load(node: Any) -> bool:
-    return isinstance(node, tvm.ir.Call) and str(getattr(node.op, "name", "")) == _LOAD
+    return op_name(node) == _LOAD
 
 
 def _loads(body: list[Any]) -> list[Any]:

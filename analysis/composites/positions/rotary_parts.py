@@ -22,6 +22,7 @@ def places_of(positions: Any, count: Any) -> Any:
 
 
 def split_heads(name: str, data: Any, heads: Sequence[int], axis: int) -> list[Any]:
+    """Return the queries, keys and values along an axis; raise ``ValueError`` for other counts."""
     total, parts, start = data.ty.shape[axis], [], 0
     if len(heads) != 3 or min(heads) < 1 or int(total) != sum(heads):
         raise ValueError(f"{name}: heads {list(heads)}, expected three counts with sum {total}")

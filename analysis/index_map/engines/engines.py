@@ -65,6 +65,7 @@ def discharge(goal: Goal, engines: Iterable[str], timeout_ms: int) -> tuple[Engi
 
 
 def normal_form(goal: Goal, timeout_ms: int) -> Verdict:
+    """Prove a goal whose claims simplify to true, or follow from bounds; else unknown."""
     claim, premise = goal.closed()
     facts = parts(premise)
     if all(follows_from(c, facts) or _bounded(c) for c in parts(claim)):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...support.call_ops import op_name
 from .to_terms import Unsupported
 
 Array = npt.NDArray[Any]
@@ -61,7 +62,7 @@ class _ArrayEvaluator:
         raise Unsupported(f"cannot evaluate expression {kind} with numpy")
 
     def call(self, expr: Any) -> Array:
-        name = str(getattr(expr.op, "name", "")).split(".")[-1]
+        name = op_name(expr).split(".")[-1]
         if name == "if_then_else":
             return np.where(self(expr.args[0]), self(expr.args[1]), self(expr.args[2]))
         if name == "likely":

@@ -53,9 +53,9 @@ class Map:
             return None
         return tuple(k for k in shape if k is not None)
 
-    def coordinate(self, k: int) -> Int:
-        """Return axis ``k`` as it occurs in the results: 0 where its extent is 1."""
-        return ZERO if self.extents[k].const == 1 else as_int(self.axes[k])
+    def coordinate(self, axis: int) -> Int:
+        """Return an axis as it occurs in the results: 0 where its extent is 1."""
+        return ZERO if self.extents[axis].const == 1 else as_int(self.axes[axis])
 
 
 class ExtentScope:

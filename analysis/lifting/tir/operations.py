@@ -39,6 +39,7 @@ def compare(op: str, a: Term, b: Term) -> Term:
 
 
 def bitwise(op: str, a: Term, b: Term, dtype: str) -> Term:
+    """Return a bitwise operation, as arithmetic of integers or as a condition where it is one."""
     if dtype == "bool" and op in ("bitand", "bitor"):
         return (conj if op == "bitand" else disj)(a, b)
     if isinstance(a, Int) and isinstance(b, Int):

@@ -155,6 +155,7 @@ def proposals(
 
 
 def shape_without(tensor: TensorVar, dims: Sequence[int], keepdims: bool) -> tuple[object, ...]:
+    """Return the shape of a reduction over some dimensions."""
     kept = [
         ONE if d in dims else extent
         for d, extent in enumerate(tensor.shape)

@@ -18,6 +18,7 @@ def var(kind: str, name: str, extent: Int | None = None) -> Int:
 
 
 def variable(kind: str, name: str, extent: Int | None = None, dtype: str = "int") -> Var:
+    """Return the variable of a kind and a name; equal arguments give the same object."""
     key = (Var, kind, name, extent, dtype)
     cached: Any = interned(key)
     if cached is None:
@@ -42,6 +43,7 @@ def size(name: str) -> Int:
 
 
 def const(value: Any, dtype: str) -> Const:
+    """Return a literal of a dtype; equal arguments give the same object."""
     key = (Const, repr(value), dtype)
     cached: Any = interned(key)
     if cached is None:
@@ -72,6 +74,7 @@ def raw_call(op: str, args: tuple[Term, ...], dtype: str) -> CallTerm:
 
 
 def raw_reduce(op: str, axes: tuple[Var, ...], body: Term, init: Term, dtype: str) -> Reduce:
+    """Return a reduction as written; equal arguments give the same object."""
     key = (Reduce, op, axes, body, init)
     cached: Any = interned(key)
     if cached is None:

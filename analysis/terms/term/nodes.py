@@ -194,6 +194,7 @@ def _polynomial(items: tuple[tuple[Mono, int], ...]) -> Int:
 
 
 def integer(value: int) -> Int:
+    """Return an integer as a polynomial."""
     cached = _SMALL.get(value)
     if cached is None:
         cached = polynomial({(): value})
@@ -218,6 +219,7 @@ def only(poly: Int) -> Var | None:
 
 
 def add(a: Int, b: Int) -> Int:
+    """Return the sum of two polynomials."""
     if not a.terms:
         return b
     if (k := b.const) is not None:
@@ -240,6 +242,7 @@ def shift(poly: Int, k: int) -> Int:
 
 
 def sub(a: Int, b: Int) -> Int:
+    """Return the difference of two polynomials."""
     if a is b:
         return ZERO
     if (k := b.const) is not None:
@@ -257,6 +260,7 @@ def scale(poly: Int, k: int) -> Int:
 
 
 def mul(a: Int, b: Int) -> Int:
+    """Return the product of two polynomials."""
     if (k := b.const) is not None:
         return scale(a, k)
     if (k := a.const) is not None:

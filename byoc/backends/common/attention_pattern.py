@@ -107,12 +107,12 @@ class AttentionRules:
             taken.insert(0, producer)
         return [n.op for n in taken]
 
-    def sources(self, node: Node, k: int, across: int) -> list[Op]:
+    def sources(self, node: Node, position: int, across: int) -> list[Op]:
         """What moves and scales an operand and can be left out by reading its source in place."""
         taken: list[Node] = []
         best: list[Node] = []
         while len(taken) < MOST:
-            producer = (taken[0] if taken else node).source(0 if taken else k)
+            producer = (taken[0] if taken else node).source(0 if taken else position)
             if producer is None or self._unprepared(producer):
                 break
             taken.insert(0, producer)

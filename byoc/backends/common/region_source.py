@@ -56,7 +56,7 @@ class RegionSource(ABC):
         return self.tensor(tensor.index if tensor.source == "input" else len(self.region.inputs))
 
     @abstractmethod
-    def tensor(self, k: int) -> str:
+    def tensor(self, index: int) -> str:
         """The C++ of a tensor of the call, by number; the result is the last one."""
 
     @abstractmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib.resources import files
 
 from ...backend.backend import Code
@@ -15,6 +16,8 @@ from ..weight_only.packed_kernels import (
     TYPES,
     code_of,
     has_limbs,
+    kernels_of,
+    panels_in_cpp,
     product_fields,
     product_of,
     views_of,
@@ -104,12 +107,7 @@ def _matrices(
         return (f"const Dense<{kind}> w{{{of.depth}, {of.columns}, reinterpret_cast<const {kind}*>("
                 f"packed_weights[{constants.add(dense)}])}};")  # fmt: skip
     panels = grouped_panels(arrays, of)
-    data, scales = constants.add(panels.data), constants.add(panels.scales)
-    zeros = None if panels.zeros is None else constants.add(panels.zeros)
-    sizes = (of.depth, of.columns, panels.group, panels.block, panels.part, panels.blocks,
-             panels.offset)  # fmt: skip
-    pointers = [f"packed_weights[{data}]", f"packed_weights[{scales}]",
-                "nullptr" if zeros is None else f"packed_weights[{zeros}]"]  # fmt: skip
-    kind, bits = TYPES[str(panels.scales.dtype)], panels.bits
-    return (f"const Grouped w{{{{{ints(sizes)}, {', '.join(pointers)}}}, kernels<{bits}, {kind}>, "
-            f"{bits}, sizeof({kind})}};")  # fmt: skip
+    kind = TYPES[str(panels.scales.dtype)]
+    one = replace(panels, depth=of.depth, columns=of.columns)
+    return (f"const Grouped w{{{panels_in_cpp(one, constants)}, {kernels_of(panels)}, "
+            f"{panels.bits}, sizeof({kind})}};")  # fmt: skip

@@ -35,6 +35,7 @@ LONGEST = 12
 
 
 def convolution(node: Node) -> str | None:
+    """The data has its channels first, and the weights are constants that are not packed."""
     attrs, weights = node.info.attrs, node.operand(1)
     data, pixels = str(attrs["data_layout"]), "DHW"[3 - (len(node.result.shape) - 2) :]
     if data != f"NC{pixels}" or str(attrs["out_layout"]) not in ("", data):
@@ -45,6 +46,7 @@ def convolution(node: Node) -> str | None:
 
 
 def pooling(node: Node) -> str | None:
+    """The layout is NCHW, without dilation and ceil_mode."""
     attrs = node.info.attrs
     layout = str(attrs["layout"])
     if layout != "NCHW" or str(attrs["out_layout"]) not in ("", layout):
@@ -117,13 +119,13 @@ class LayerWriter:
         how, alpha, beta = _activation(call)
         return f"n.activation(ActivationType::{how}, {operand}, {number(alpha)}, {number(beta)})"
 
-    def side(self, call: Call, k: int) -> str:
-        """The C++ of operand ``k``; a literal becomes a constant."""
-        scalar = literal(call, f"x{k + 1}") if call.op in BINARY else None
+    def side(self, call: Call, position: int) -> str:
+        """The C++ of an operand; a literal becomes a constant."""
+        scalar = literal(call, f"x{position + 1}") if call.op in BINARY else None
         if scalar is not None:
             return self.constant(np.full((1,) * self.rank, scalar, "float32"), call.result.dtype)
         tensors = [o for o in call.operands if isinstance(o, Tensor)]
-        operand = call.operands[k] if k < len(call.operands) else None
+        operand = call.operands[position] if position < len(call.operands) else None
         if not isinstance(operand, Tensor):
             (operand,) = tensors
         return self.value(operand)

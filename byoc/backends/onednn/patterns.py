@@ -51,6 +51,7 @@ def plain(*attributes: str) -> Condition:
 
 
 def kernel(node: Node) -> str | Unmet | None:
+    """The weights, the groups and the number of channels are static."""
     weights = node.operand(1)
     if weights is None or not static(weights.shape):
         shape = () if weights is None else weights.shape
@@ -70,6 +71,7 @@ def channels(node: Node) -> Unmet | None:
 
 
 def window(node: Node) -> str | Unmet | None:
+    """Spatial extents are static, and ceil_mode does not go with count_include_pad."""
     attrs, value = node.info.attrs, node.operand(0)
     if value is None:
         return "the operand is a literal"
@@ -84,6 +86,7 @@ def window(node: Node) -> str | Unmet | None:
 
 
 def to_one(node: Node) -> str | Unmet | None:
+    """An adaptive pool has a single result for each channel."""
     sizes = node.info.attrs["output_size"]
     sizes = sizes if isinstance(sizes, (list, tuple)) else [sizes]
     if any(s != 1 for s in sizes):
@@ -106,6 +109,7 @@ def picture(node: Node) -> str | Unmet | None:
 
 
 def matrices(node: Node) -> str | None:
+    """Both operands have at least two dimensions."""
     first, second = node.operand(0), node.operand(1)
     if first is None or second is None or first.rank < 2 or second.rank < 2:
         ranks = [v.rank if v is not None else 0 for v in (first, second)]

@@ -17,6 +17,8 @@ from .packed_kernels import (
     TYPES,
     code_of,
     has_limbs,
+    kernels_of,
+    panels_in_cpp,
     product_fields,
     product_of,
     views_of,
@@ -127,15 +129,8 @@ def _function(region: Region, constants: Constants) -> str:
 def _panels(region: Region, constants: Constants, types: tuple[str, str]) -> tuple[str, str]:
     """The C++ of packed weights, and of the call of their kernel up to them."""
     panels = packed_weights(region)
-    data, scales = constants.add(panels.data), constants.add(panels.scales)
-    zeros = None if panels.zeros is None else constants.add(panels.zeros)
-    sizes = (panels.depth, panels.columns, panels.group, panels.block, panels.part, panels.blocks,
-             panels.offset)  # fmt: skip
-    pointers = [f"packed_weights[{data}]", f"packed_weights[{scales}]",
-                "nullptr" if zeros is None else f"packed_weights[{zeros}]"]  # fmt: skip
-    kernels = f"kernels<{panels.bits}, {TYPES[str(panels.scales.dtype)]}>"
-    return (f"const Weights w{{{ints(sizes)}, {', '.join(pointers)}}};",
-            f"product<{', '.join(types)}>(w, {kernels}")  # fmt: skip
+    return (f"const Weights w{panels_in_cpp(panels, constants)};",
+            f"product<{', '.join(types)}>(w, {kernels_of(panels)}")  # fmt: skip
 
 
 def _words(region: Region, constants: Constants, types: tuple[str, str]) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from ...codegen.abi import ABI
 from ...codegen.host_target import flags
 from ..common.epilogue import statements
 from ..common.region_source import LARGE_PAGES, TEAM, THREADS, VIEWS, Constants, ints
+from .weight_panels import Panels
 
 PRODUCTS = ("relax.matmul", "relax.einsum", TRANSPOSED_MATMUL)
 HEADERS = ("packed_weights", "shapes", "panels", "floats", "limbs", "product")
@@ -104,6 +105,20 @@ def product_fields(
         "x": TYPES[left.dtype],
         "y": TYPES[region.result.dtype],
     }
+
+
+def panels_in_cpp(panels: Panels, constants: Constants) -> str:
+    """Return the C++ of packed weights, in braces; their arrays become constants."""
+    sizes = (panels.depth, panels.columns, panels.group, panels.block, panels.part, panels.blocks,
+             panels.offset)  # fmt: skip
+    arrays = (panels.data, panels.scales, panels.zeros)
+    pointers = ("nullptr" if a is None else f"packed_weights[{constants.add(a)}]" for a in arrays)
+    return f"{{{ints(sizes)}, {', '.join(pointers)}}}"
+
+
+def kernels_of(panels: Panels) -> str:
+    """Return the C++ of the kernels that read packed weights."""
+    return f"kernels<{panels.bits}, {TYPES[str(panels.scales.dtype)]}>"
 
 
 def product_of(region: Region) -> int:

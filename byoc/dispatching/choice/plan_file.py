@@ -110,7 +110,15 @@ class DispatchPlan:
             raise PlanRefused(f"{path}: {error}") from error
 
     def check(self, mod: Any, versions: Mapping[str, str]) -> None:
-        """Raises `PlanRefused` unless the plan is of this module and these versions."""
+        """Check that the plan is of a module and of versions of backends.
+
+        Args:
+            mod: The module.
+            versions: The version of each requested backend.
+
+        Raises:
+            PlanRefused: It is not.
+        """
         current = fingerprint(mod)
         if current != self.module:
             raise PlanRefused(f"the plan belongs to another module: its hash is {self.module}, "

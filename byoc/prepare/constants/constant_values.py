@@ -15,6 +15,7 @@ from tvm.ir import Op as IrOp
 from ....analysis.lifting.tir.node import NodeDict
 from ....analysis.proposal.legalise import legalise_module
 from ....analysis.support.tvm_compat import GenericConst, array_of
+from ..mutation.bindings import resolved
 from .constant_calls import LARGEST
 from .fold_constants import fold_constants
 
@@ -106,9 +107,7 @@ def _computed(mod: Any) -> Array | None:
     folded = fold_constants(legalise_module(mod))["main"]
     bound: NodeDict[Any] = NodeDict()
     tvm_ffi.structural_walk(folded, (relax.VarBinding, lambda b: bound.__setitem__(b.var, b.value)))
-    value = folded.body.body
-    while isinstance(value, relax.Var) and value in bound:
-        value = bound[value]
+    value = resolved(folded.body.body, bound)
     return _elements(value) if isinstance(value, GenericConst) else None
 
 

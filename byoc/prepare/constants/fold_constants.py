@@ -18,7 +18,8 @@ import tvm_ffi
 from tvm import relax
 
 from ....analysis.lifting.tir.node import NodeDict, items
-from ....analysis.proposal.legalise import is_call_tir, legalise_module
+from ....analysis.proposal.legalise import legalise_module
+from ....analysis.support.call_ops import is_call_tir
 from ....analysis.support.tvm_compat import GenericConst, array_of
 from ..mutation.mutate import mutated
 from .constant_calls import (

@@ -19,6 +19,7 @@ import tvm_ffi
 from tvm import relax
 
 from ....analysis.lifting.tir.node import NodeDict
+from ....analysis.support.call_ops import op_name
 from ....analysis.support.tvm_compat import GenericConst, array_of
 from ..mutation.bindings import final_value
 from ..mutation.mutate import mutated, named
@@ -48,7 +49,7 @@ def fold_uniform_values(mod: Any) -> Any:
 def _is_in_place(func: Any) -> bool:
     calls: list[Any] = []
     tvm_ffi.structural_walk(func, (relax.Call, calls.append))
-    return any("inplace" in getattr(call.op, "name", "") for call in calls)
+    return any("inplace" in op_name(call) for call in calls)
 
 
 def _is_symbolic(func: Any) -> bool:

@@ -20,6 +20,7 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from ....analysis.lifting.tir.node import NodeDict, items, substitute
+from ....analysis.support.call_ops import op_name
 from ....analysis.support.tvm_compat import TensorLoad
 from .agreed_values import REDUCTION, AgreedValues, Reduction, loads
 from .thread_checks import (
@@ -31,7 +32,6 @@ from .thread_checks import (
     check_kernel,
     exchanges,
     meets,
-    name_of,
     runs_alone,
     scope_of,
     stored,
@@ -248,7 +248,7 @@ def _seq(parts: Sequence[Any]) -> Any:
 
 def _evaluate(stmt: Any) -> None:
     """Drop a barrier, or a value that nothing uses."""
-    if isinstance(stmt.value, ir.Call) and name_of(stmt.value) == ALL_REDUCE:
+    if isinstance(stmt.value, ir.Call) and op_name(stmt.value) == ALL_REDUCE:
         raise NotLockstep("reduce over threads without a combiner")
 
 

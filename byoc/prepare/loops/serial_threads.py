@@ -17,6 +17,7 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from ....analysis.lifting.tir.node import NodeDict
+from ....analysis.support.call_ops import op_name
 from ....analysis.support.tvm_compat import SBlock, TensorLoad
 from .thread_checks import NotLockstep
 from .thread_kernels import without_threads
@@ -88,7 +89,7 @@ def _together(func: Any) -> str:
             reasons.append(f"share memory ({scope})")
 
     def call(node: Any) -> None:
-        name = str(getattr(node.op, "name", ""))
+        name = op_name(node)
         if any(part in name for part in TOGETHER):
             reasons.append(f"wait for each other ({name})")
 

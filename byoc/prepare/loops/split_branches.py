@@ -131,7 +131,7 @@ def _stores_once(block: Any, store: Any) -> bool:
 def _axis(nest: _Nest) -> int | None:
     """Return the axis of which the outermost branch compares the value with a number."""
     value = nest.block.body.value
-    if not _is_branch(value) or (compared := _compared(value.args[0])) is None:
+    if not is_guard(value) or (compared := _compared(value.args[0])) is None:
         return None
     for k, axis in enumerate(nest.block.iter_vars):
         if compared[0].same_as(axis.var) and static(axis.dom.extent) is not None:
@@ -141,17 +141,13 @@ def _axis(nest: _Nest) -> int | None:
 
 def _pieces(value: Any, var: Any, low: int, high: int) -> list[_Piece]:
     """Return what is stored for the values of an axis between two bounds."""
-    compared = _compared(value.args[0]) if _is_branch(value) else None
+    compared = _compared(value.args[0]) if is_guard(value) else None
     if compared is None or not compared[0].same_as(var):
         return [_Piece(low, high, value)] if low < high else []
     _, upper, first = compared
     first = min(max(first, low), high)
     above, below = (value.args[1], value.args[2]) if upper else (value.args[2], value.args[1])
     return [*_pieces(below, var, low, first), *_pieces(above, var, first, high)]
-
-
-def _is_branch(value: Any) -> bool:
-    return isinstance(value, tvm.ir.Call) and is_guard(value)
 
 
 def _compared(condition: Any) -> tuple[Any, bool, int] | None:

@@ -7,6 +7,7 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, tirx
 
+from ....analysis.support.call_ops import op_name
 from ....analysis.support.tvm_compat import TensorLoad
 from .agreed_values import LOCAL, REDUCTION
 
@@ -38,7 +39,7 @@ def check_kernel(body: Any) -> None:
 
 
 def _check_call(call: Any) -> None:
-    if (name := name_of(call)) in (SYNC, INVARIANT, ALL_REDUCE):
+    if (name := op_name(call)) in (SYNC, INVARIANT, ALL_REDUCE):
         return
     effect = call.op.get_attr("TCallEffectKind") if isinstance(call.op, ir.Op) else None
     if effect is None or int(effect) > READS or any(part in name for part in FOREIGN):
@@ -48,11 +49,6 @@ def _check_call(call: Any) -> None:
 def _check_statement(stmt: Any) -> None:
     if (kind := type(stmt).__name__) not in STATEMENTS:
         raise NotLockstep(f"have a statement {kind}")
-
-
-def name_of(call: Any) -> str:
-    """Return the operator of a call; empty for a function."""
-    return str(getattr(call.op, "name", ""))
 
 
 def scope_of(buffer: Any) -> str:
@@ -85,7 +81,7 @@ def meets(stmt: Any) -> bool:
     """Whether a statement has a barrier, or a reduction over threads."""
     found: list[bool] = []
     tvm_ffi.structural_walk(stmt, [
-        (ir.Call, lambda n: found.append(name_of(n) in (SYNC, ALL_REDUCE))),
+        (ir.Call, lambda n: found.append(op_name(n) in (SYNC, ALL_REDUCE))),
         (tirx.AttrStmt, lambda n: found.append(str(n.attr_key) in ("thread_extent", REDUCTION))),
     ])  # fmt: skip
     return any(found)

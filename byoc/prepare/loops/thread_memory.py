@@ -10,9 +10,10 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from ....analysis.lifting.tir.node import NodeDict, as_dtype
+from ....analysis.support.call_ops import op_name
 from ....analysis.support.tvm_compat import TensorLoad
 from .agreed_values import LOCAL, AgreedValues
-from .thread_checks import INVARIANT, SHARED, NotLockstep, attributed, name_of, scope_of
+from .thread_checks import INVARIANT, SHARED, NotLockstep, attributed, scope_of
 
 #: What a statement does in the thread of these numbers.
 Body = Callable[[list[Any]], Any]
@@ -102,7 +103,7 @@ class ThreadMemory:
             return threads[node] if node in threads else node
 
         def call(node: Any, mutator: Any) -> Any:
-            same = name_of(node) == INVARIANT
+            same = op_name(node) == INVARIANT
             return mutator.mutate(node.args[0]) if same else mutator.default_mutate(node)
 
         def attribute(node: Any, mutator: Any) -> Any:

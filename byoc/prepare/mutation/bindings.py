@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import tvm_ffi
@@ -20,6 +21,13 @@ def final_value(writer: relax.PyExprMutator, expr: Any) -> Any:
     """What a variable is bound to, through variables that are bound to variables."""
     value = bound_value(writer, expr)
     return expr if value is expr else final_value(writer, value)
+
+
+def resolved(expr: Any, values: Mapping[Any, Any] | NodeDict[Any]) -> Any:
+    """What a variable stands for, by what each variable is bound to; an unknown one is returned."""
+    while isinstance(expr, relax.Var) and expr in values:
+        expr = values[expr]
+    return expr
 
 
 def variables_read(expr: Any) -> list[Any]:

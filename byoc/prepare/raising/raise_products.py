@@ -24,10 +24,10 @@ from ....analysis.composites.products import TRANSPOSED_MATMUL
 from ....analysis.lifting.tir.node import NodeDict, items
 from ....analysis.proposal.attribute_values import to_prim
 from ....analysis.proposal.call_op import NotBuilt, call_op
-from ....analysis.proposal.legalise import is_call_tir
 from ....analysis.proposal.proposal import Constant
 from ....analysis.results.buffer_layout import BufferLayout
 from ....analysis.results.op_info import LayoutNormalised, OpInfo, Refusal
+from ....analysis.support.call_ops import is_call_tir
 from ....analysis.support.rewrite_functions import rewrite_functions
 from ....layout.graph.unused import without_unused
 from ..mutation.mutate import named

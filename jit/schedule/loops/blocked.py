@@ -223,10 +223,8 @@ def _moved(kernel: Kernel, axis: Axis, slices: _BlockedSlices, var: Any, new: An
         return tvm_ffi.structural_mutate(expr, [(tvm.ir.TensorLoad, load)])
 
     moved = replace(
-        kernel,
+        kernel.with_reads(put),
         copy=False,
-        accumulators=tuple(replace(a, update=put(a.update)) for a in kernel.accumulators),
-        before=tuple((v, put(e)) for v, e in kernel.before),
         results=tuple(replace(r, buffer=new, indices=tuple(within(r.indices)))
                       if r.buffer.same_as(slices.buffer) else r for r in kernel.results),
     )  # fmt: skip

@@ -58,7 +58,7 @@ def strided_copy(kernel: Kernel, axis: Axis) -> StridedCopy | None:
     if stride is None or stride not in STRIDES or write.step(axis.var) != 1:
         return None
     value, condition, other = output.value, None, None
-    if isinstance(value, tvm.ir.Call) and is_guard(value):
+    if is_guard(value):
         condition, value, other = value.args
         literal = isinstance(other, tirx.FloatImm | tirx.IntImm)
         if not literal or axis.var in mentions(condition):

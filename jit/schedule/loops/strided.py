@@ -128,11 +128,7 @@ def _reading(kernel: Kernel, axis: Axis, phases: Sequence[_Phases]) -> Kernel:
     def put(expr: Any) -> Any:
         return tvm_ffi.structural_mutate(expr, [(tvm.ir.TensorLoad, load)])
 
-    return replace(
-        kernel,
-        accumulators=tuple(replace(a, update=put(a.update)) for a in kernel.accumulators),
-        before=tuple((v, put(e)) for v, e in kernel.before),
-    )
+    return kernel.with_reads(put)
 
 
 def producer_of(

@@ -164,9 +164,7 @@ def _flat(kernel: Kernel, axis: Any, views: Views) -> Kernel:
                             put(output.value))  # fmt: skip
 
     return replace(
-        kernel,
-        accumulators=tuple(replace(a, update=put(a.update)) for a in kernel.accumulators),
-        before=tuple((v, put(e)) for v, e in kernel.before),
+        kernel.with_reads(put),
         after=tuple((v, put(e)) for v, e in kernel.after),
         results=tuple(map(stored, kernel.results)),
     )

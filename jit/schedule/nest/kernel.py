@@ -112,6 +112,14 @@ class Kernel:
         """Return the kernel over new axes; ``where`` maps old axes to their values."""
         return replace(self.mapped(lambda e: substitute(e, where)), axes=axes, reduced=reduced)
 
+    def with_reads(self, put: Callable[[Any], Any]) -> Kernel:
+        """Return the kernel with another form of what is read at every point of the reduction."""
+        return replace(
+            self,
+            accumulators=tuple(replace(a, update=put(a.update)) for a in self.accumulators),
+            before=tuple((v, put(e)) for v, e in self.before),
+        )
+
     def mapped(self, put: Callable[[Any], Any]) -> Kernel:
         """Return the kernel with another form of each expression, over the same axes."""
         return replace(

@@ -68,26 +68,22 @@ def filled(kernel: Kernel) -> tuple[Kernel, Kernel] | None:
     if not kernel.twice or kernel.reduced or kernel.after or len(kernel.results) != 1:
         return None
     (output,) = kernel.results
-    other = output.value.args[2] if _is_guard(output.value) else None
+    other = output.value.args[2] if is_guard(output.value) else None
     if not isinstance(other, tirx.FloatImm | tirx.IntImm):
         return None
     inside = kernel
     for place in range(len(kernel.axes)):
         value, axis = inside.results[0].value, inside.axes[place]
-        guard = _ranged(value, inside, axis) if _is_guard(value) else None
+        guard = _ranged(value, inside, axis) if is_guard(value) else None
         if guard is None:
             continue
         part = _over(_replaced(inside, guard.call, guard.inside), axis, guard.low, guard.high)
         if part is None:
             return None
         inside, _ = part
-    if _is_guard(inside.results[0].value):
+    if is_guard(inside.results[0].value):
         return None
     return replace(kernel, results=(replace(output, value=other),), copy=False), inside
-
-
-def _is_guard(expr: Any) -> bool:
-    return isinstance(expr, tvm.ir.Call) and is_guard(expr)
 
 
 def _over(kernel: Kernel, axis: Axis, low: Any, high: Any) -> tuple[Kernel, Axis] | None:

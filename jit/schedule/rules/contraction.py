@@ -29,6 +29,7 @@ FEW = 25
 
 @rule("contraction", precedence=20)
 def contraction(kernel: Kernel, machine: VectorUnits) -> Any | Refusal:
+    """Return a tiled reduction, with vectors along an axis of the result."""
     if not kernel.reduced:
         return Refusal("the kernel is not a reduction")
     vector_axis = choose_vector_axis(kernel)

@@ -27,6 +27,7 @@ ROWS, COLUMNS = 4, 4
 
 @rule("lanes", precedence=30)
 def lanes(kernel: Kernel, machine: VectorUnits) -> Any | Refusal:
+    """Return a reduction whose lanes are partial results; it must be associative."""
     if not kernel.reduced:
         return Refusal("the kernel is not a reduction")
     if any(term(a) is None for a in kernel.accumulators):

@@ -31,6 +31,7 @@ NARROW = 64
 
 @rule("pointwise", precedence=10)
 def pointwise(kernel: Kernel, machine: VectorUnits) -> Any | Refusal:
+    """Return a loop nest without reduction, in segments where conditions divide an axis."""
     if kernel.reduced:
         return Refusal("the kernel is a reduction")
     axis = max(kernel.axes, key=lambda axis: _value(kernel, axis), default=None)

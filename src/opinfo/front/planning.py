@@ -77,7 +77,15 @@ class ModelPlan:
         return {**self.report.to_json(), "counted": counted}
 
     def html(self, path: str | Path | None = None, title: str = "") -> str:
-        """Return an HTML page with the graphs before and after; with ``path``, also write it."""
+        """Return an HTML page with the graphs before and after.
+
+        Args:
+            path: A file to write the page to, too.
+            title: The title of the page.
+
+        Raises:
+            OSError: The file cannot be written.
+        """
         from ..picture import page
         from ..picture.dataflow import main_of
         from ..report.render import call

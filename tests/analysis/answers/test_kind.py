@@ -35,5 +35,7 @@ KINDS: list[tuple[str, Any, tuple[tuple[int, ...], ...]]] = [
 
 
 @pytest.mark.parametrize(("kind", "build", "shapes"), KINDS, ids=range(len(KINDS)))
-def test_kind(kind: str, build: Any, shapes: tuple[tuple[int, ...], ...]) -> None:
+def test_the_fusion_kind_is_that_of_the_operator(
+    kind: str, build: Any, shapes: tuple[tuple[int, ...], ...]
+) -> None:
     assert pattern_kind(lift(legalised(build, shapes))) == kind

@@ -15,7 +15,7 @@ from opinfo.analysis.terms.condition_terms import conj, disj, ge0, negate
 from opinfo.analysis.terms.term import TRUE, CallTerm, Term, as_int, raw_call, variable, work_budget
 from opinfo.analysis.terms.term.work_budget import Exhausted, budget, spend
 
-from ..lifting.test_breaches import HEADER, program
+from ..lifting.breaches.breach_programs import HEADER, program
 
 BODY = """
     t = T.alloc_buffer((8,), "float32")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import tvm
-from tvm import relax, tirx
+from tvm import tirx
 from tvm.script import tirx as T
 
 from opinfo.analysis import Chain, Refusal, op_infos
@@ -18,6 +18,7 @@ from opinfo.analysis.chain.inlined_operators import BUDGET, InlinedOperators
 from opinfo.analysis.chain.segment import segment
 from opinfo.testing.strip import strip
 from tests.common.compose import differs
+from tests.common.prim_funcs import fused, prim_funcs
 
 from .test_op_infos import Conv
 
@@ -25,9 +26,7 @@ NAMES = ("relax.nn.conv2d", "relax.add", "relax.nn.relu")
 
 
 def _fused() -> tirx.PrimFunc:
-    mod = relax.transform.AnnotateTIROpPattern()(relax.transform.LegalizeOps()(Conv))
-    mod = relax.transform.FuseTIR()(relax.transform.FuseOps()(mod))
-    (func,) = (f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc))
+    (func,) = prim_funcs(fused(Conv))
     return func
 
 
@@ -69,7 +68,7 @@ def everything_in_one_nest(s: Any, pad: Any, conv: Any, add: Any, relu: Any) -> 
         everything_in_one_nest,
     ],
 )
-def test_scheduled(change: Callable[..., None]) -> None:
+def test_scheduled_chains_are_recovered(change: Callable[..., None]) -> None:
     mod = tvm.IRModule({"main": _fused().with_attr("global_symbol", "main")})
     s = tvm.s_tir.Schedule(mod)
     change(s, *s.get_child_blocks(s.get_sblock("root")))

@@ -21,13 +21,12 @@ from opinfo.analysis import (
 )
 from opinfo.testing.strip import strip
 from tests.common.compose import differs
+from tests.common.prim_funcs import fused, prim_funcs
 
 
 def fuse(mod: tvm.IRModule) -> tirx.PrimFunc:
     """The one PrimFunc of a module after fusion, without its names."""
-    mod = relax.transform.AnnotateTIROpPattern()(relax.transform.LegalizeOps()(mod))
-    mod = relax.transform.FuseTIR()(relax.transform.FuseOps()(mod))
-    (func,) = (f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc))
+    (func,) = prim_funcs(fused(mod))
     return strip(func)
 
 

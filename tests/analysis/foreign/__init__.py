@@ -1,7 +1,7 @@
 """PrimFuncs that `LegalizeOps` did not make, each with the operator that it is by definition.
 
-A module a family; `corpus()` collects their `CASES`. Expected names, attributes and layouts are
-written by hand from what the program computes.
+A module or a folder a family; `corpus()` collects their `CASES`. Expected names, attributes and
+layouts are written by hand from what the program computes.
 """
 
 from __future__ import annotations
@@ -9,13 +9,21 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Iterator
+from types import ModuleType
 
 from .case import Foreign
 
 
 def corpus() -> Iterator[tuple[str, Foreign]]:
     """``(family, case)`` of every module here, in sorted order."""
-    for found in sorted(pkgutil.iter_modules(__path__), key=lambda m: m.name):
-        module = importlib.import_module(f"{__name__}.{found.name}")
-        for case in getattr(module, "CASES", ()):
-            yield found.name, case
+    for name, module in _modules(__name__):
+        for part in [module, *(m for _, m in _modules(module.__name__))]:
+            for case in getattr(part, "CASES", ()):
+                yield name, case
+
+
+def _modules(package: str) -> list[tuple[str, ModuleType]]:
+    """The modules in a package by name; none in a module that is not a package."""
+    path = getattr(importlib.import_module(package), "__path__", [])
+    names = sorted(m.name for m in pkgutil.iter_modules(path))
+    return [(name, importlib.import_module(f"{package}.{name}")) for name in names]

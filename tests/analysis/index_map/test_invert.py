@@ -11,7 +11,8 @@ from tvm.tirx import IndexMap
 
 from opinfo.analysis import invert
 
-from .corpus import Case, corpus
+from .corpus import corpus
+from .map_case import Case
 from .oracle import as_python, images, predicate_as_python, truth, undone_everywhere
 
 CASES = corpus()
@@ -34,7 +35,7 @@ def test_the_corpus_is_true(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_verdict(case: Case) -> None:
+def test_the_verdict_is_the_truth(case: Case) -> None:
     fn, shape = case.build(*(tvm.tirx.Var(s, "int64") for s in case.sizes))
     assert invert(fn, shape).verdict == case.truth
 

@@ -24,6 +24,7 @@ from opinfo.testing.strip import strip
 from opinfo.testing.unoptimised import unoptimised
 
 from ...common.interpret import compiled
+from ...common.prim_funcs import fused, prim_funcs
 from .rotary_cases import FORMS, GPTJ, INPUTS, LLAMA3, X, module, operators
 
 
@@ -149,10 +150,7 @@ def test_operators_that_tvm_fuses_are_named() -> None:
         half = ops.concat([ops.negative(second), first], 2)
         return ops.add(ops.multiply(x, cos), ops.multiply(half, sin))
 
-    mod = relax.transform.LegalizeOps()(module(rotated, [X, X[:, :1], X[:, :1]], {}))
-    mod = relax.transform.AnnotateTIROpPattern()(mod)
-    mod = relax.transform.FuseTIR()(relax.transform.FuseOps()(mod))
-    (func,) = (f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc))
+    (func,) = prim_funcs(fused(module(rotated, [X, X[:, :1], X[:, :1]], {})))
     info, chain = op_info(strip(func)), op_infos(func)
     assert isinstance(info, OpInfo) and info.name == TABLES
     assert info.operands == (0, 1, 2)

@@ -11,7 +11,7 @@ from opinfo.analysis.lifting.tir.operations import bitwise
 from opinfo.analysis.terms.term import CallTerm, Int, as_int, integer, variable
 
 from ..terms.test_lost_bits import converting
-from .test_breaches import HEADER
+from .breaches.breach_programs import HEADER
 
 FLOATS = ("float16", "float32", "float64")
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")

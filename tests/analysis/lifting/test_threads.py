@@ -11,7 +11,9 @@ from opinfo.analysis import OpInfo, lift, op_info
 from opinfo.analysis.lifting.tir.unliftable import Unliftable
 
 from ..answers.scheduled_ops import legal
-from ..answers.schedules import SCHEDULES, by_dlight, fresh
+from ..answers.schedules.generated_schedules import by_dlight
+from ..answers.schedules.schedule_steps import fresh
+from ..answers.schedules.scheduled_forms import SCHEDULES
 
 HEADER = "# from tvm.script import tirx as T\n@T.prim_func(s_tir=True)\n"
 ARGS = 'def main(x: T.Buffer((4, 8), "float32"), out: T.Buffer((4, 8), "float32")):\n'
@@ -66,7 +68,7 @@ SAME = {
 
 
 @pytest.mark.parametrize("name", SAME)
-def test_one_comprehension(name: str) -> None:
+def test_each_kernel_has_the_tensor_expression_of_plain_loops(name: str) -> None:
     plain = lift(program(REVERSED))
     assert lift(program(SAME[name]), plain.params).outputs[0].body is plain.outputs[0].body
 
@@ -141,7 +143,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refused(name: str) -> None:
+def test_kernels_whose_threads_conflict_are_refused(name: str) -> None:
     with pytest.raises(Unliftable):
         lift(program(REFUSED[name]))
 
@@ -152,7 +154,7 @@ def test_without_inserted_barriers_shared_memory_is_a_race() -> None:
         lift(func)
 
 
-def test_dlight() -> None:
+def test_kernels_of_dlight_are_recovered() -> None:
     """Cooperative fetches with padding, reductions over threads, partial sums a thread."""
     for name, wanted in (("matmul", "Matmul"), ("softmax", "GeneralReduction"), ("mean", "")):
         plain = op_info(legal(name))
@@ -166,7 +168,7 @@ def test_dlight() -> None:
 
 
 @pytest.mark.parametrize("name", ["cooperative_fetch", "virtual_threads", "cross_thread"])
-def test_scheduled_matmul(name: str) -> None:
+def test_scheduled_matrix_products_are_recovered(name: str) -> None:
     s = fresh(legal("matmul"))
     SCHEDULES[name](s)
     info = op_info(s.mod["main"])

@@ -85,7 +85,7 @@ SAME = {
 
 
 @pytest.mark.parametrize("name", SAME)
-def test_one_comprehension(name: str) -> None:
+def test_each_view_has_the_tensor_expression_of_plain_loops(name: str) -> None:
     plain = lift(program(PLAIN))
     assert lift(program(SAME[name]), plain.params).outputs[0].body is plain.outputs[0].body
 
@@ -147,7 +147,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("reason", REFUSED)
-def test_refused(reason: str) -> None:
+def test_views_that_are_not_followed_are_refused(reason: str) -> None:
     with pytest.raises(Unliftable, match=reason):
         lift(program(REFUSED[reason]))
 

@@ -30,7 +30,9 @@ CASES: list[tuple[Matches, str, set[str]]] = [
 
 
 @pytest.mark.parametrize(("case", "canonical", "others"), CASES, ids=[c.op for c, _, _ in CASES])
-def test_alternatives(case: Matches, canonical: str, others: set[str]) -> None:
+def test_every_operator_that_the_compute_is_gets_a_certificate(
+    case: Matches, canonical: str, others: set[str]
+) -> None:
     info = op_info(strip(lower(case)), alternatives=True)
     assert isinstance(info, OpInfo), info
     answers = {a.name.removeprefix("relax."): a for a in (info, *info.alternatives)}

@@ -33,7 +33,7 @@ def info(value: str, dtype: str = "float32", out: str | None = None) -> OpInfo |
         ("T.max(y[vi], x[vi])", "relax.maximum"),
     ],
 )
-def test_operands_swapped(value: str, name: str) -> None:
+def test_swapped_operands_are_found_in_order(value: str, name: str) -> None:
     found = info(value)
     assert isinstance(found, OpInfo)
     assert (found.name, found.operands) == (name, (1, 0))
@@ -52,7 +52,9 @@ def test_operands_swapped(value: str, name: str) -> None:
         ("3 - x[vi]", "int32", "relax.subtract", {"x1": 3}),
     ],
 )
-def test_literals(value: str, dtype: str, name: str, attrs: dict[str, Any]) -> None:
+def test_literals_become_attributes(
+    value: str, dtype: str, name: str, attrs: dict[str, Any]
+) -> None:
     found = info(value, dtype)
     assert isinstance(found, OpInfo)
     assert (found.name, dict(found.attrs)) == (name, attrs)
@@ -67,5 +69,5 @@ def test_literals(value: str, dtype: str, name: str, attrs: dict[str, Any]) -> N
         ("x[vi] + x[vi] * y[vi]", "int64", "int64"),
     ],
 )
-def test_refused(value: str, dtype: str, out: str) -> None:
+def test_near_misses_are_refused(value: str, dtype: str, out: str) -> None:
     assert isinstance(info(value, dtype, out), Refusal)

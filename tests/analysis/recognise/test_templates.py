@@ -34,7 +34,7 @@ def test_roots_and_uses(op: ElementwiseOp) -> None:
 
 
 @pytest.mark.parametrize("op", [op for op in OPS if op.formula], ids=lambda op: op.name)
-def test_declared_formulas(op: ElementwiseOp) -> None:
+def test_declared_formulas_are_those_that_are_learned(op: ElementwiseOp) -> None:
     """They are what is learned, but for types that TVM rejects: those never get a certificate."""
     both = [(learned(op, dtype), declared(op, dtype)) for dtype in op.types]
     taught = [(lesson, told) for lesson, told in both if isinstance(lesson, Template)]

@@ -83,7 +83,7 @@ def _label(case: Any) -> str:
 
 
 @pytest.mark.parametrize(("case", "expected"), CASES, ids=_label)
-def test_ranges(case: Matches, expected: set[str]) -> None:
+def test_undetermined_values_compute_the_same(case: Matches, expected: set[str]) -> None:
     func = strip(lower(case))
     info = op_info(func)
     assert isinstance(info, OpInfo), info

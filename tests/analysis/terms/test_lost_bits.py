@@ -12,7 +12,7 @@ from tvm import tirx
 from opinfo.analysis import OpInfo, Refusal, op_info
 from opinfo.analysis.lifting.lift import lift
 
-from ..lifting.test_breaches import HEADER
+from ..lifting.breaches.breach_programs import HEADER
 
 #: A conversion that loses bits: the types of 8 inputs and 8 outputs, and what is stored.
 LOSSES = {

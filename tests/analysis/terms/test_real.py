@@ -90,7 +90,7 @@ def test_equal_in_real_arithmetic(a: str, b: str) -> None:
 
 
 @pytest.mark.parametrize(("a", "b"), DIFFERENT)
-def test_different_somewhere(a: str, b: str) -> None:
+def test_terms_that_differ_somewhere_have_different_forms(a: str, b: str) -> None:
     one, two = _forms(a, b)
     assert one is not two
 

@@ -15,7 +15,7 @@ from opinfo.analysis.support.deep_copy import copied
 from opinfo.analysis.support.tvm_compat import StmtSimplify
 
 from ...relaid.check import Wrong, check
-from ...relaid.operators import Operator, lower
+from ...relaid.random_operator import Operator, lower
 from ...relaid.transforms import buffer, buffers
 from ...relaid.trial import SIZES, trial
 

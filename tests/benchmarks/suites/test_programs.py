@@ -21,7 +21,9 @@ _NAN, _INF = float("nan"), float("inf")
         ([1.0, 2.0], [_NAN, 2.0], _INF),
     ],
 )
-def test_differences(got: list[float], expected: list[float], apart: float) -> None:
+def test_a_nan_is_a_difference_unless_both_have_it(
+    got: list[float], expected: list[float], apart: float
+) -> None:
     """A NaN is a difference, but where torch has one."""
     assert difference(np.array(got, "float32"), np.array(expected, "float32")) == apart
 

@@ -148,7 +148,7 @@ EXAMPLES = [
 @pytest.mark.parametrize(
     "case", backend_cases(find("blas"), [*EXAMPLES, *REFUSED], plan=False), ids=str
 )
-def test_the_kit(case: Case) -> None:
+def test_every_case_of_the_kit_passes(case: Case) -> None:
     assert find("blas").available() is None
     case.check()
 

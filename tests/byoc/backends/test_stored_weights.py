@@ -13,12 +13,19 @@ from tvm import relax
 from tvm.script import tirx as T
 
 from opinfo.analysis.composites.grouped import group_dequantize
-from opinfo.byoc.codegen.host_target import VARIABLE, native_target
-from opinfo.byoc.compile import compile_module
+from opinfo.byoc.compile import CompiledModule, compile_module
 from opinfo.byoc.dispatching.dispatch import dispatch
 from opinfo.byoc.prepare.prepare import prepare
 
-from .weight_only_cases import BACKENDS, PRODUCTS, Quantized, module
+from .weight_only_cases import (
+    BACKENDS,
+    PRODUCTS,
+    Quantized,
+    check_close,
+    check_every_product_taken,
+    compiled_for,
+    module,
+)
 
 REFUSED = {
     "int8 words": "the words are int8",
@@ -33,11 +40,8 @@ CASES = [("", name) for name in FREE] + [("haswell", name) for name in SOME]
 
 
 @cache
-def _compiled(cpu: str) -> Any:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(VARIABLE, cpu)
-        chosen = {name: FREE[name] for each, name in CASES if each == cpu}
-        return compile_module(module(chosen), BACKENDS, target=native_target())
+def _compiled(cpu: str) -> CompiledModule:
+    return compiled_for(cpu, module({name: FREE[name] for each, name in CASES if each == cpu}))
 
 
 def _function(cpu: str, name: str) -> Any:
@@ -46,15 +50,11 @@ def _function(cpu: str, name: str) -> Any:
 
 @pytest.mark.parametrize("cpu", ["", "haswell"])
 def test_every_product_is_one_region(cpu: str) -> None:
-    dispatched = _compiled(cpu).dispatched
-    assert [r.backend for r in dispatched.taken] == ["weight_only"] * sum(
-        c == cpu for c, _ in CASES
-    )
-    assert not dispatched.left and not dispatched.failed
+    check_every_product_taken(_compiled(cpu), sum(c == cpu for c, _ in CASES))
 
 
 @pytest.mark.parametrize(("cpu", "name"), CASES)
-def test_values(cpu: str, name: str) -> None:
+def test_products_equal_those_of_numpy(cpu: str, name: str) -> None:
     product, rng = FREE[name], np.random.default_rng(0)
     function = _function(cpu, name)
     for rows in (0, 1, 7, 130):
@@ -62,10 +62,7 @@ def test_values(cpu: str, name: str) -> None:
                 for n in (product.depth, product.columns))  # fmt: skip
         tensors = map(tvm.runtime.tensor, (x, z, *product.weights.arrays()))
         actual, expected = function(*tensors).numpy(), product.expected(x, z)
-        assert actual.shape == expected.shape
-        exact = actual.dtype == np.float32 and product.dtype == "float32"
-        largest = max(1, abs(expected).max(initial=0))
-        assert abs(actual - expected).max(initial=0) <= (2e-6 if exact else 2e-3) * largest
+        check_close(actual, expected, product.dtype)
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -13,12 +13,20 @@ import tvm_ffi
 from tvm import relax
 
 from opinfo.analysis.composites.grouped import group_dequantize
-from opinfo.byoc.codegen.host_target import VARIABLE, native_target
-from opinfo.byoc.compile import compile_module
+from opinfo.byoc.compile import CompiledModule, compile_module
 from opinfo.byoc.dispatching.dispatch import dispatch
 from opinfo.byoc.prepare.prepare import prepare
 
-from .weight_only_cases import BACKENDS, PRODUCTS, M, Product, Quantized
+from .weight_only_cases import (
+    BACKENDS,
+    PRODUCTS,
+    M,
+    Product,
+    Quantized,
+    check_close,
+    check_every_product_taken,
+    compiled_for,
+)
 
 op, nn = relax.op, relax.op.nn
 V, K = (tvm.tirx.Var(name, "int64") for name in "vk")
@@ -71,23 +79,17 @@ def _module(products: dict[str, Product], rows: Any = M, columns: Any = V) -> An
 
 
 @cache
-def _compiled(cpu: str) -> Any:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(VARIABLE, cpu)
-        names = [n for c, n in CASES if c == cpu]
-        return compile_module(_module({n: PRODUCTS[n] for n in names}), BACKENDS,
-                              target=native_target())  # fmt: skip
+def _compiled(cpu: str) -> CompiledModule:
+    return compiled_for(cpu, _module({n: PRODUCTS[n] for c, n in CASES if c == cpu}))
 
 
 @pytest.mark.parametrize("cpu", ["", "haswell"])
 def test_every_product_is_one_region(cpu: str) -> None:
-    done = _compiled(cpu).dispatched
-    assert [t.backend for t in done.taken] == ["weight_only"] * sum(c == cpu for c, _ in CASES)
-    assert not done.left and not done.failed
+    check_every_product_taken(_compiled(cpu), sum(c == cpu for c, _ in CASES))
 
 
 @pytest.mark.parametrize(("cpu", "name"), CASES)
-def test_values(cpu: str, name: str) -> None:
+def test_products_equal_those_of_numpy(cpu: str, name: str) -> None:
     function = _compiled(cpu).machine()[_symbol(name)]
     rng = np.random.default_rng(0)
     for rows, columns in SIZES:
@@ -97,9 +99,7 @@ def test_values(cpu: str, name: str) -> None:
         got = function(*map(tvm.runtime.tensor, (x, z, bias, *p.weights.arrays()))).numpy()
         expected = replace(p, after="" if p.after == "cast" else p.after).expected(x, z)
         assert got.shape == (rows, columns)
-        exact = got.dtype == np.float32 and p.dtype == "float32"
-        largest = max(1, abs(expected).max(initial=0))
-        assert abs(got - expected).max(initial=0) <= (2e-6 if exact else 2e-3) * largest
+        check_close(got, expected, p.dtype)
 
 
 @pytest.mark.parametrize("rows", [1, V])

@@ -11,7 +11,7 @@ import pytest
 import tvm
 from tvm import relax
 
-from opinfo.byoc.codegen.host_target import VARIABLE, native_target
+from opinfo.byoc.codegen.host_target import native_target
 from opinfo.byoc.compile import CompiledModule, compile_module
 
 from .weight_only_cases import (
@@ -20,6 +20,9 @@ from .weight_only_cases import (
     Array,
     Product,
     Quantized,
+    check_close,
+    check_every_product_taken,
+    compiled_for,
     function,
     module,
     product,
@@ -35,9 +38,7 @@ CASES = [(cpu, name) for cpu in ("", "haswell", "x86-64")
 @cache
 def _compiled(cpu: str) -> CompiledModule:
     chosen = {name: p for name, p in PRODUCTS.items() if (cpu, name) in CASES}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(VARIABLE, cpu)
-        return compile_module(module(chosen), BACKENDS, target=native_target())
+    return compiled_for(cpu, module(chosen))
 
 
 @cache
@@ -59,22 +60,16 @@ def _inputs(product: Product, rows: int, seed: int = 0) -> tuple[Array, Array]:
 
 @pytest.mark.parametrize("cpu", ["", "haswell", "x86-64"])
 def test_every_product_is_one_region(cpu: str) -> None:
-    dispatched = _compiled(cpu).dispatched
-    assert {r.backend for r in dispatched.taken} == {"weight_only"}
-    assert len(dispatched.taken) == sum(c == cpu for c, _ in CASES)
-    assert not dispatched.left and not dispatched.failed
+    check_every_product_taken(_compiled(cpu), sum(c == cpu for c, _ in CASES))
 
 
 @pytest.mark.parametrize(("cpu", "name"), CASES)
-def test_values(cpu: str, name: str) -> None:
+def test_products_equal_those_of_numpy(cpu: str, name: str) -> None:
     product = PRODUCTS[name]
     for rows in (0, 1, 3, 6, 67):
         x, z = _inputs(product, rows)
         expected, actual = product.expected(x, z), _run(name, x, z, cpu)
-        assert actual.shape == expected.shape
-        exact = actual.dtype == np.float32 and product.dtype == "float32"
-        largest = max(1, abs(expected).max(initial=0))
-        assert abs(actual - expected).max(initial=0) <= (2e-6 if exact else 2e-3) * largest
+        check_close(actual, expected, product.dtype)
 
 
 @pytest.mark.parametrize("cpu", ["", "haswell"])

@@ -41,7 +41,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("reason", REFUSED)
-def test_refusals(reason: str) -> None:
+def test_other_products_stay_with_their_reason(reason: str) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         done = dispatched(REFUSED[reason], (3, 96))

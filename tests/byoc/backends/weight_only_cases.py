@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 import tvm
 from tvm import relax
 
 from opinfo.analysis.composites.grouped import group_dequantize
+from opinfo.byoc.codegen.host_target import VARIABLE, native_target
+from opinfo.byoc.compile import CompiledModule, compile_module
 from opinfo.byoc.dispatching.dispatch import dispatch
 from opinfo.byoc.prepare.prepare import prepare
 
@@ -190,6 +193,27 @@ PRODUCTS = {
     "more than one part": Product(Quantized((280, 96))),
     "float16 after it": Product(Quantized((40, 64)), "float16", after="cast"),
 }  # fmt: skip
+
+
+def compiled_for(cpu: str, mod: Any) -> CompiledModule:
+    """A module compiled for a CPU by LLVM's name; empty for this one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(VARIABLE, cpu)
+        return compile_module(mod, BACKENDS, target=native_target())
+
+
+def check_every_product_taken(compiled: CompiledModule, count: int) -> None:
+    done = compiled.dispatched
+    assert [region.backend for region in done.taken] == ["weight_only"] * count
+    assert not done.left and not done.failed
+
+
+def check_close(actual: Array, expected: Array, dtype: str) -> None:
+    """Compare a result with the exact one; ``dtype``: what a product is computed in."""
+    assert actual.shape == expected.shape
+    exact = actual.dtype == np.float32 and dtype == "float32"
+    largest = max(1, abs(expected).max(initial=0))
+    assert abs(actual - expected).max(initial=0) <= (2e-6 if exact else 2e-3) * largest
 
 
 def module(products: dict[str, Product]) -> Any:

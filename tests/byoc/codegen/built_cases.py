@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+import numpy as np
+import tvm
 from tvm import relax
+
+from opinfo.byoc.compile import CompiledModule
+
+Array = np.ndarray[Any, Any]
 
 
 class Built(Protocol):
@@ -16,6 +22,16 @@ class Built(Protocol):
 
     @property
     def build(self) -> Callable[..., Any]: ...
+
+
+def results_of(
+    compiled: CompiledModule, inputs: Mapping[str, Sequence[Array]]
+) -> dict[str, tuple[Sequence[Array], Array]]:
+    """The inputs and the result of each case of a compiled `module`."""
+    tensors = [tvm.runtime.tensor(a) for arrays in inputs.values() for a in arrays]
+    outputs = compiled.machine()["main"](*tensors)
+    return {name: (arrays, y.numpy())
+            for (name, arrays), y in zip(inputs.items(), outputs, strict=True)}  # fmt: skip
 
 
 def module(cases: Mapping[str, Built]) -> Any:

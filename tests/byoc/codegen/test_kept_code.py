@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -15,6 +14,7 @@ from opinfo.byoc.backends.nvidia.libraries import locate
 from opinfo.byoc.codegen.compilers import toolchain
 from opinfo.byoc.codegen.compilers.kept_code import KeptCode, kept_code
 from opinfo.byoc.codegen.compilers.toolchain import CompilerError, shared
+from tests.common.damaged_entries import DAMAGES
 
 TEXT = '#include <answer 1.h>\nextern "C" int answer() { return ANSWER; }\n'
 
@@ -94,7 +94,7 @@ def test_a_changed_header_is_read_again(
     assert len(compiled) == 2
 
 
-@pytest.mark.parametrize("damage", ["shorter", "flipped", "empty", "others", "number", "nested"])
+@pytest.mark.parametrize("damage", [*DAMAGES, "others"])
 def test_what_is_damaged_is_compiled_again(
     damage: str, cache: Path, header: Path, compiled: list[str], tmp_path: Path
 ) -> None:
@@ -104,12 +104,7 @@ def test_what_is_damaged_is_compiled_again(
     if damage == "others":
         cache.chmod(0o777)
     else:
-        flipped = whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:]
-        line, _, code = whole.partition(b"\n")
-        other = json.dumps([json.loads(line)[0], 3]).encode()
-        damages = {"shorter": whole[:-9], "flipped": flipped, "empty": b"",
-                   "number": other + b"\n" + code, "nested": b"[" * 100_000 + whole}  # fmt: skip
-        entry.write_bytes(damages[damage])
+        entry.write_bytes(DAMAGES[damage](whole))
     assert build(tmp_path, header) == first and len(compiled) == 2
 
 

@@ -101,5 +101,5 @@ def test_weights_by_channel_are_moved() -> None:
 
 
 @pytest.mark.parametrize("name", STAYS)
-def test_others_stay(name: str) -> None:
+def test_other_constants_keep_their_layouts(name: str) -> None:
     assert with_constant_layouts(STAYS[name]).same_as(STAYS[name])

@@ -195,7 +195,9 @@ def test_folders_are_made_for_this_user_alone(tmp_path: Path) -> None:
     assert not (tmp_path / "public" / "new").exists()
 
 
-def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_others_may_write_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(trust, "_is_private", lambda _: False)
     file = tmp_path / "file"
     file.write_bytes(b"code")

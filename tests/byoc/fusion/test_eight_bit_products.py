@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from opinfo.byoc.backends.nvidia.products.eight_bits import unaligned
 from opinfo.byoc.compile import CompiledModule, compile_module
 from opinfo.byoc.prepare.gpu.eight_bit_products import eight_bit_products
 
-from ..codegen.built_cases import module
+from ..codegen.built_cases import module, results_of
 from ..nvidia.test_nvidia import on_stub
 
 op = relax.op
@@ -133,12 +133,8 @@ def compiled() -> CompiledModule:
 
 
 @functools.cache
-def results() -> dict[str, tuple[list[Array], Array]]:
-    given = _values(CASES)
-    tensors = [tvm.runtime.tensor(a) for arrays in given.values() for a in arrays]
-    found = compiled().machine()["main"](*tensors)
-    return {name: (arrays, y.numpy())
-            for (name, arrays), y in zip(given.items(), found, strict=True)}  # fmt: skip
+def results() -> dict[str, tuple[Sequence[Array], Array]]:
+    return results_of(compiled(), _values(CASES))
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -16,13 +16,13 @@ from opinfo.testing.strip import strip_module
 from opinfo.testing.unoptimised import unoptimised
 from opinfo.transform import FuseDequantize
 
-from ...common.prim_funcs import prim_funcs
+from ...common.prim_funcs import LEGALIZE, fused, prim_funcs
 
 OP = relax.op
 Build = Callable[..., Any]
 
 
-def _module(build: Build, axis: int, x: tuple[tuple[Any, ...], str], fused: bool = False) -> Any:
+def _module(build: Build, axis: int, x: tuple[tuple[Any, ...], str], fuse: bool = False) -> Any:
     """A lowered module without names, with a weight of 64 x 32 or 32 x 64, names removed."""
     shapes = [(8, 32), (2, 32)] if axis == 0 else [(32, 8), (32, 2)]
     params = [
@@ -38,11 +38,7 @@ def _module(build: Build, axis: int, x: tuple[tuple[Any, ...], str], fused: bool
             )
             out = builder.emit_output(build(builder, weight, params[2]))
         builder.emit_func_output(out)
-    mod = relax.transform.LegalizeOps()(builder.get())
-    if fused:
-        mod = relax.transform.AnnotateTIROpPattern()(mod)
-        mod = relax.transform.FuseTIR()(relax.transform.FuseOps()(mod))
-    return strip_module(mod)
+    return strip_module((fused if fuse else LEGALIZE)(builder.get()))
 
 
 def _run(mod: Any, x: np.ndarray, axis: int) -> np.ndarray:

@@ -16,7 +16,7 @@ from opinfo.analysis.composites import transposed_matmul
 from opinfo.testing.strip import strip_module
 from opinfo.transform import FuseTransposeMatmul
 
-from ...common.prim_funcs import prim_funcs
+from ...common.prim_funcs import LEGALIZE, fused, prim_funcs
 from ...common.run import run
 
 OP = relax.op
@@ -25,7 +25,7 @@ NT = "relax.nn.transposed_matmul"
 Build = Callable[..., Any]
 
 
-def lowered(build: Build, *shapes: tuple[Any, ...], fused: bool = False) -> Any:
+def lowered(build: Build, *shapes: tuple[Any, ...], fuse: bool = False) -> Any:
     """A lowered module without names, perhaps with its operators fused."""
     params = [relax.Var(f"p{k}", relax.TensorType(s, "float32")) for k, s in enumerate(shapes)]
     builder = relax.BlockBuilder()
@@ -33,11 +33,7 @@ def lowered(build: Build, *shapes: tuple[Any, ...], fused: bool = False) -> Any:
         with builder.dataflow():
             out = builder.emit_output(builder.normalize(build(builder.emit, *params)))
         builder.emit_func_output(out)
-    mod = relax.transform.LegalizeOps()(builder.get())
-    if fused:
-        mod = relax.transform.AnnotateTIROpPattern()(mod)
-        mod = relax.transform.FuseTIR()(relax.transform.FuseOps()(mod))
-    return strip_module(mod)
+    return strip_module((fused if fuse else LEGALIZE)(builder.get()))
 
 
 def names(mod: Any) -> list[tuple[str, ...]]:
@@ -131,7 +127,7 @@ def test_steps_after_the_product_stay_with_it() -> None:
     def activated(e: Any, x: Any, w: Any) -> Any:
         return OP.nn.relu(e(_linear(e, x, w)))
 
-    before = lowered(activated, (5, 8), (6, 8), fused=True)
+    before = lowered(activated, (5, 8), (6, 8), fuse=True)
     after = FuseTransposeMatmul()(before)
     assert names(after) == [(NT, "relax.nn.relu")]
     agree(before, after, (5, 8), (6, 8))

@@ -17,6 +17,7 @@ from opinfo.analysis.composites import transposed_matmul
 from opinfo.testing.strip import strip_module
 from opinfo.transform import DispatchAttention, FuseQKV, FuseTransposeMatmul
 
+from ...common.prim_funcs import fused
 from ...common.run import run
 from ..prepare.lowered_graphs import Build, module, names, weight
 
@@ -110,9 +111,7 @@ def test_the_products_of_an_adapted_value_are_written_by_hand() -> None:
 
 
 def test_products_that_are_fused_with_their_biases_stay() -> None:
-    mod = relax.transform.LegalizeOps()(module(grouped, (ROWS, WIDTH), lowered=False))
-    mod = relax.transform.AnnotateTIROpPattern()(mod)
-    mod = strip_module(relax.transform.FuseTIR()(relax.transform.FuseOps()(mod)))
+    mod = strip_module(fused(module(grouped, (ROWS, WIDTH), lowered=False)))
     tvm.ir.assert_structural_equal(FuseQKV()(mod), mod)
 
 

@@ -35,6 +35,12 @@ TARGET = tvm.target.Target(
      "max_shared_memory_per_block": 49152, "thread_warp_size": 32})  # fmt: skip
 
 
+def group_norm(emit: Any, x: Any, weight: Any, bias: Any) -> Any:
+    """A norm of two groups of channels, which come last."""
+    return emit(nn.group_norm(x, weight, bias, num_groups=2, channel_axis=3, axes=[1, 2],
+                              epsilon=1e-5))  # fmt: skip
+
+
 def net(build: Build, *shapes: tuple[Any, ...], dtype: str = "float16") -> Any:
     """A module; a shape may end in the type of its tensor."""
     xs = []

@@ -32,7 +32,19 @@ from opinfo.byoc.prepare.prepare import prepare
 
 from ...common.machine import execute
 from ...common.prim_funcs import prim_funcs
-from .gpu_cases import TARGET, Build, check, kernel_of, net, nn, op, prim_func, prove, rule_of
+from .gpu_cases import (
+    TARGET,
+    Build,
+    check,
+    group_norm,
+    kernel_of,
+    net,
+    nn,
+    op,
+    prim_func,
+    prove,
+    rule_of,
+)
 
 
 def norm(e: Any, x: Any, w: Any, b: Any) -> Any:
@@ -45,10 +57,6 @@ def pool(e: Any, x: Any) -> Any:
 
 def depthwise(e: Any, x: Any, w: Any) -> Any:
     return e(nn.conv2d(x, w, padding=1, groups=16, data_layout="NHWC", kernel_layout="HWOI"))
-
-
-def group(e: Any, x: Any, w: Any, b: Any) -> Any:
-    return e(nn.group_norm(x, w, b, num_groups=2, channel_axis=3, axes=[1, 2], epsilon=1e-5))
 
 
 #: Name: the rule, whether the kernel is proved, the graph, and the shapes.
@@ -71,7 +79,7 @@ CASES: dict[str, tuple[str, bool, Build, tuple[tuple[Any, ...], ...]]] = {
     "residual, norm": ("rows", True, lambda e, x, r, w, b: norm(e, e(op.add(x, r)), w, b),
                        ((2, 3, 72), (2, 3, 72), (72,), (72,))),
     "softmax, odd": ("rows", False, lambda e, x: e(nn.softmax(x)), ((2, 3, 37),)),
-    "group norm": ("rows", True, group, ((2, 3, 4, 32), (32,), (32,))),
+    "group norm": ("rows", True, group_norm, ((2, 3, 4, 32), (32,), (32,))),
     "sum of rows": ("rows", False, lambda e, x: e(op.sum(x, [-1])), ((4, 264),)),
     "mean of pixels": ("columns", False, lambda e, x: e(op.mean(x, [1, 2])), ((2, 7, 7, 64),)),
     "argmax": ("rows", False, lambda e, x: e(op.argmax(x, -1)), ((3, 100),)),

@@ -21,7 +21,17 @@ from opinfo.byoc.backends.nvidia.splits.split_plan import nearest
 
 from ...common.interpret import interpret
 from ...common.machine import execute
-from .gpu_cases import Build, kernel_of, net, nn, op, operands, prim_func, written_params
+from .gpu_cases import (
+    Build,
+    group_norm,
+    kernel_of,
+    net,
+    nn,
+    op,
+    operands,
+    prim_func,
+    written_params,
+)
 
 SMALL = {"BLOCK": 10.0, "COLUMNS": 10.0, "LAUNCH": 0.0, "BLOCKS": 16, "LEAST": 256, "SIDE": 64}
 
@@ -52,10 +62,6 @@ def computed(func: Any, parts: tuple[PartKernel, ...], values: list[Any]) -> lis
     return [known[p] for p in func.params if p in written]
 
 
-def group(e: Any, x: Any, w: Any, b: Any) -> Any:
-    return e(nn.group_norm(x, w, b, num_groups=2, channel_axis=3, axes=[1, 2], epsilon=1e-5))
-
-
 #: Name: how many kernels, the shape of the parts of the first reduction, the graph, and its shapes.
 CASES: dict[str, tuple[int, tuple[int, ...], Build, tuple[tuple[Any, ...], ...]]] = {
     "sum of all": (2, (16,), lambda e, x: e(op.sum(x)), ((64, 40),)),
@@ -64,7 +70,7 @@ CASES: dict[str, tuple[int, tuple[int, ...], Build, tuple[tuple[Any, ...], ...]]
     "mean, then rounded": (2, (8,), lambda e, x: e(op.mean(x)), ((8, 6, 40),)),
     "variance": (4, (16, 1, 1), lambda e, x: e(op.variance(x)), ((64, 40),)),
     "parts that do not divide": (2, (7,), lambda e, x: e(op.sum(x)), ((1009,),)),
-    "group norm, channels last": (3, (2, 8, 2, 2, 10), group, ((2, 8, 8, 20), (20,), (20,))),
+    "group norm, channels last": (3, (2, 8, 2, 2, 10), group_norm, ((2, 8, 8, 20), (20,), (20,))),
     "layer norm of images": (5, (2, 4), lambda e, x, w, b: e(nn.layer_norm(
         x, w, b, axes=[1, 2, 3], epsilon=1e-5)),
         ((2, 8, 4, 16), (8, 4, 16), (8, 4, 16))),

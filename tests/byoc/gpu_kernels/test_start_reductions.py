@@ -63,7 +63,7 @@ def test_a_reduction_that_may_be_empty_starts_before_its_loop() -> None:
 
 
 @pytest.mark.parametrize("extent", ["8", "n + 1"])
-def test_others_stay(extent: str) -> None:
+def test_other_reductions_stay(extent: str) -> None:
     before: Any = Before
     text = before.script().replace("(4, n)", f"(4, {extent})")
     mod = tvm.script.from_source(text)

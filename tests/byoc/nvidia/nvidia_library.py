@@ -7,9 +7,12 @@ import functools
 import os
 import re
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
+import numpy as np
 import tvm_ffi
 
 from opinfo.byoc.backends.nvidia.cudnn.cudnn import HEADERS
@@ -18,6 +21,7 @@ from opinfo.byoc.backends.nvidia.libraries.source import library_headers
 
 from ...common.compiled_once import compiled_once, kept_text
 
+Array = np.ndarray[Any, Any]
 STUB = Path(__file__).parent / "nvidia_stub"
 #: What computes on the host what the headers declare.
 LIBRARIES = ("cuda_runtime.cpp", "cublasLt.cpp", "cudnn.cpp", "cudnn_attention.cpp")
@@ -66,11 +70,18 @@ def host_kernels(text: str) -> bytes:
     return f"{path}\0".encode()
 
 
-def load_copy(library: Path, folder: Path) -> Any:
+def load_copy(library: Path, folder: Path, dtypes: Iterable[str] = ("float32",)) -> Any:
     """Load a copy of `convolutions`, which has its own memory as in another process."""
     folder.mkdir(exist_ok=True)
     copy = folder / f"{len(os.listdir(folder))}.so"
     shutil.copy(library, copy)
     loaded = ctypes.CDLL(str(copy))
-    loaded.kernels(host_kernels(source("float32")))
+    for dtype in dtypes:
+        loaded.kernels(host_kernels(source(dtype)))
     return loaded
+
+
+def in_memory(array: Array, dtype: str, last: bool) -> Array:
+    """An array of images with the channels first, as a library takes it: perhaps last."""
+    array = np.moveaxis(array, 1, -1) if last and array.ndim == 4 else array
+    return np.ascontiguousarray(array).astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)

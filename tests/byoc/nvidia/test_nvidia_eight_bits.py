@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
-import tvm
 from tvm import relax, tirx
 
 from opinfo.analysis.composites import transposed_matmul
@@ -20,7 +19,7 @@ from opinfo.byoc.compile import CompiledModule, compile_module
 from opinfo.byoc.dispatching.dispatch import dispatch
 from opinfo.byoc.prepare.prepare import prepare
 
-from ..codegen.built_cases import module
+from ..codegen.built_cases import module, results_of
 from .test_nvidia import on_stub
 
 nn, op = relax.op.nn, relax.op
@@ -122,12 +121,8 @@ def compiled() -> CompiledModule:
 
 
 @functools.cache
-def results() -> dict[str, tuple[list[Array], Array]]:
-    given = values(CASES)
-    tensors = [tvm.runtime.tensor(a) for arrays in given.values() for a in arrays]
-    found = compiled().machine()["main"](*tensors)
-    return {name: (arrays, y.numpy())
-            for (name, arrays), y in zip(given.items(), found, strict=True)}  # fmt: skip
+def results() -> dict[str, tuple[Sequence[Array], Array]]:
+    return results_of(compiled(), values(CASES))
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -7,9 +7,9 @@ are compiled for the host.
 from __future__ import annotations
 
 import ctypes
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from opinfo.byoc.backends.nvidia.cudnn.kernels.conv_epilogue import ELEMENTS, source
+from opinfo.byoc.backends.nvidia.cudnn.kernels.conv_epilogue import ELEMENTS
 
-from .nvidia_library import convolutions, host_kernels
+from .nvidia_library import convolutions, in_memory, load_copy
 
 Array = np.ndarray[Any, Any]
 
@@ -118,11 +118,7 @@ def loaded(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     """The library in memory of its own, which chooses anew."""
     monkeypatch.setenv("OPINFO_CACHE", str(tmp_path))
     monkeypatch.setenv("OPINFO_CUDNN_PLANS", "1")
-    copy = tmp_path / "copy.so"
-    shutil.copy(library, copy)
-    loaded = ctypes.CDLL(str(copy))
-    for dtype in ELEMENTS:
-        loaded.kernels(host_kernels(source(dtype)))
+    loaded = load_copy(library, tmp_path / "copies", ELEMENTS)
     yield loaded
     loaded.forms_times(*map(ctypes.c_float, (1, 1, 1)), 0, 1)
 
@@ -166,12 +162,7 @@ def expected(case: Case, n: dict[str, Array]) -> Array:
 
 def result(loaded: Any, case: Case) -> Array:
     """What the library computes, channels first."""
-    dtype = np.dtype(ml_dtypes.bfloat16 if case.dtype == "bfloat16" else case.dtype)
-
-    def stored(a: Array) -> Array:
-        a = np.moveaxis(a, 1, -1) if case.last and a.ndim == 4 else a
-        return np.ascontiguousarray(a).astype(dtype)
-
+    stored = partial(in_memory, dtype=case.dtype, last=case.last)
     given = {name: stored(a) for name, a in numbers(case).items()}
     given["y"] = stored(np.full((2, case.channels[1], *case.pixels), np.nan))
     if case.activation == HARD_SWISH:

@@ -55,5 +55,5 @@ def test_runs_are_slices(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", STAYS)
-def test_others_stay(name: str) -> None:
+def test_other_gathers_stay(name: str) -> None:
     tvm.ir.assert_structural_equal(slice_index_runs(STAYS[name]), STAYS[name])

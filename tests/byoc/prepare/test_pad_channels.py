@@ -66,5 +66,5 @@ def test_sums_are_the_same(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", STAYS)
-def test_others_stay(name: str) -> None:
+def test_other_convolutions_are_not_padded(name: str) -> None:
     tvm.ir.assert_structural_equal(pad_channels(STAYS[name]), STAYS[name])

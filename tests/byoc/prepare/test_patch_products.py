@@ -90,7 +90,7 @@ def test_patches_are_multiplied(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", STAYS)
-def test_others_stay(name: str) -> None:
+def test_other_convolutions_are_not_products(name: str) -> None:
     tvm.ir.assert_structural_equal(patch_products(STAYS[name]), STAYS[name])
 
 

@@ -46,7 +46,7 @@ Emit = Callable[[Any], Any]
      "may be a view of a cache"),
     (lambda e, x, c: updated(e, c[0], x, chained=op.exp), (8,), "reads a elsewhere"),
 ])  # fmt: skip
-def test_refusals(body: Any, sizes: Any, why: str) -> None:
+def test_functions_without_caches_say_why(body: Any, sizes: Any, why: str) -> None:
     with pytest.raises(ValueError, match=f"AppendToCaches: no function .*({why})"):
         AppendToCaches()(module_of(body, *sizes))
 

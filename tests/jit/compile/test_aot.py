@@ -23,7 +23,8 @@ from opinfo.jit.dims.symbolic_dims import bind
 from opinfo.jit.padding import GrownParameter, PaddingProof, pad_safe
 from opinfo.jit.schedule import schedule
 
-from ..legalised import kernel, lowered, module
+from ...common.prim_funcs import fused
+from ..legalised import kernel, module
 
 op, nn = relax.op, relax.op.nn
 
@@ -268,7 +269,7 @@ print("ran")
 
 
 def test_a_library_runs_where_there_is_only_the_runtime(tmp_path: Path) -> None:
-    mod = lowered(
+    mod = fused(
         module(lambda x, w, b: nn.relu(op.add(op.matmul(x, w), b)), [("n", 16), (16, 32), (32,)])
     )
     for gvar, func in mod.functions_items():

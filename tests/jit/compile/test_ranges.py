@@ -143,7 +143,11 @@ def test_a_range_that_bounds_nothing_is_reported() -> None:
      (lambda: Aot(ranges=[(1, 4)]), "Aot: ranges: expected a mapping"),  # type: ignore[arg-type]
      (lambda: checked_config(Config(dims=[Dim(1, 8)])), "dims: expected a mapping"),  # type: ignore
      (lambda: checked_config(Config(by_op="aot")), "by_op: expected a mapping"),  # type: ignore[arg-type]
+     (lambda: Dim(9, 8), "the range is empty"),
+     (lambda: Dim(4, 8, likely=(2,)), "the likely value 2 is not in 4 to 8"),
      (lambda: Dim(1, 8, likely=4), "likely: expected values such as .*, got 4"),  # type: ignore[arg-type]
+     (lambda: Jit("soon"), 'expected "lazy" or "eager", got .soon.'),  # type: ignore[arg-type]
+     (lambda: Jit(threshold=0), "threshold must be at least 1, got 0"),
      (lambda: Jit("lazy", 2.5), "Jit: threshold: expected an integer"),  # type: ignore[arg-type]
      (lambda: Library("onednn"), "expected names of backends, .* got 'onednn'"),  # type: ignore
      (lambda: Budget(kernels=-1), "Budget: kernels must not be negative, got -1"),

@@ -14,7 +14,6 @@ from opinfo.jit import (
     Config,
     Dim,
     Generic,
-    Jit,
     Record,
     Session,
     compile_shapes,
@@ -143,19 +142,6 @@ def test_functions_of_one_shape_are_scheduled() -> None:
 def test_an_invalid_strategy_is_refused(given: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         specialize_shapes(lowered(modules.dense()), given)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [(lambda: Jit("soon"),  # type: ignore[arg-type]
-      'expected "lazy" or "eager", got \'soon\''),
-     (lambda: Jit(threshold=0), "threshold must be at least 1, got 0"),
-     (lambda: Dim(4, 8, likely=(2,)), "the likely value 2 is not in 4 to 8"),
-     (lambda: Dim(9, 8), "the range is empty")],
-)  # fmt: skip
-def test_settings_that_cannot_be_are_refused(make: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make()
 
 
 @pytest.mark.parametrize(

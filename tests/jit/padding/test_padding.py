@@ -64,7 +64,7 @@ UNSAFE: dict[str, tuple[Callable[..., Any], list[Shape], str]] = {
 
 
 @pytest.mark.parametrize("name", SAFE)
-def test_safe(name: str) -> None:
+def test_safe_padding_is_proved_with_its_contents(name: str) -> None:
     build, shapes, contents = SAFE[name]
     found = pad_safe(kernel(build, shapes), "n")
     assert isinstance(found, PaddingProof), found
@@ -72,7 +72,7 @@ def test_safe(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", UNSAFE)
-def test_refused(name: str) -> None:
+def test_unsafe_padding_is_refused_with_its_reason(name: str) -> None:
     build, shapes, why = UNSAFE[name]
     found = pad_safe(kernel(build, shapes), "n")
     assert isinstance(found, Refusal), found

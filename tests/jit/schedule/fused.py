@@ -15,6 +15,7 @@ from opinfo.jit.dims.symbolic_dims import bind, symbols
 from opinfo.jit.schedule import Scheduled, schedule
 from opinfo.jit.schedule.loops.machine import machine
 
+from ...common.prim_funcs import fused as lowered_and_fused
 from ...common.prim_funcs import prim_funcs
 
 Shape = Sequence[int | str]
@@ -40,10 +41,7 @@ def fused(shapes: Sequence[Shape], expr: Expr, dtypes: Sequence[str] = ()) -> li
         with builder.dataflow():
             out = builder.emit_output(builder.normalize(expr(builder.emit, *given)))
         builder.emit_func_output(out)
-    t = relax.transform
-    passes = [t.LegalizeOps(), t.AnnotateTIROpPattern(), t.FuseOps(), t.FuseTIR()]
-    mod = tvm.transform.Sequential(passes)(builder.get())
-    return prim_funcs(mod)
+    return prim_funcs(lowered_and_fused(builder.get()))
 
 
 def fused_one(shapes: Sequence[Shape], expr: Expr, dtypes: Sequence[str] = ()) -> Any:

@@ -96,7 +96,7 @@ def test_a_strip_is_of_one_core_and_for_many_rows() -> None:
     assert "strip" not in scheduled(func).func.script()
 
 
-def test_other_vectors() -> None:
+def test_tiles_fit_vectors_of_32_bytes() -> None:
     """The tiles of a CPU with 16 registers of 256 bits."""
     func = fused_one(DENSE, dense)
     text = scheduled(func, target_of("haswell")).func.script()
@@ -108,7 +108,7 @@ def test_other_vectors() -> None:
 
 
 @pytest.mark.parametrize("dtype, out, tol", [("int8", "int32", 0), ("float16", "float16", 3e-2)])
-def test_types(dtype: str, out: str, tol: float) -> None:
+def test_products_of_other_dtypes_are_computed(dtype: str, out: str, tol: float) -> None:
     func = fused_one([["n", 33], [33, 20]], lambda emit, x, w: op.matmul(x, w, out_dtype=out),
                      [dtype, dtype])  # fmt: skip
     kernel = built(scheduled(func).func)

@@ -72,7 +72,9 @@ FUSE_TIR = tvm.transform.Sequential([FUSE, relax.transform.FuseTIR()])
         ([lambda x: relax.op.layout_transform(x, lambda n, c, h, w: (n * 4 + c, h, w))], NONE),
     ],
 )  # fmt: skip
-def test_chains(bodies: list[Body], expected: Conversions, lower: Any) -> None:
+def test_conversions_of_a_chain_are_counted(
+    bodies: list[Body], expected: Conversions, lower: Any
+) -> None:
     assert count(lower(module(*bodies))) == expected
 
 

@@ -41,7 +41,9 @@ def _reshape(x: Any) -> Any:
         (_reshape, (1, 8, 3, 3), ("ABCD", "ABCDE")),
     ],
 )
-def test_memory_stays(op: Any, shape: tuple[int, ...], layouts: tuple[Layout | str, ...]) -> None:
+def test_reshapes_that_keep_memory_return_their_parameter(
+    op: Any, shape: tuple[int, ...], layouts: tuple[Layout | str, ...]
+) -> None:
     assert _aliased_param(op, shape, *layouts) == 0
     both = [Layout.parse(x) if isinstance(x, str) else x for x in layouts]
     assert Rewriter()(lowered(op, shape), both).identity == 0  # type: ignore[union-attr]
@@ -61,7 +63,9 @@ def test_memory_stays(op: Any, shape: tuple[int, ...], layouts: tuple[Layout | s
         (lambda x: OPS.permute_dims(x, [1, 0]), (6, 4), ("BA4a", "AB4b")),
     ],
 )
-def test_memory_moves(op: Any, shape: tuple[int, ...], layouts: tuple[Layout | str, ...]) -> None:
+def test_other_layouts_move_memory(
+    op: Any, shape: tuple[int, ...], layouts: tuple[Layout | str, ...]
+) -> None:
     assert _aliased_param(op, shape, *layouts) is None
 
 

@@ -169,6 +169,7 @@ def _differs(node: Node, shape: Sequence[object], last: bool, most: int = 0) -> 
 
 
 def clipped(node: Node) -> str | None:
+    """A clip starts at 0, and a hard swish rises."""
     attrs = node.info.attrs
     if node.info.name == "relax.clip" and float(attrs["min"]) != 0.0:
         return f"clip has min={attrs['min']}, expected 0"

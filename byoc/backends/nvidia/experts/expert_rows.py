@@ -14,7 +14,7 @@ from .....analysis.blocks.tir import seq, static
 from .....analysis.lifting.tir.node import as_dtype, items
 from ..grouped_weights.grouped_product import Experts
 from ..grouped_weights.product_results import digits
-from ..schedules.program.thread_loops import load, local, number, serial, store, when
+from ..schedules.program.thread_loops import barrier, load, local, number, serial, store, when
 
 
 class ExpertRows:
@@ -39,25 +39,25 @@ class ExpertRows:
         self.total = local(f"{name}_total", [1], "int64")
         self.buffers = [self.count, self.chosen, self.place, self.total]
 
-    def find(self, expert: Any, t: Any) -> list[Any]:
-        """The statements of thread ``t``."""
+    def find(self, expert: Any, thread: Any) -> list[Any]:
+        """The statements of one thread."""
         zero, one = number(0), number(1)
         place = load(self.place, zero)
 
         def mine(body: Any) -> Any:
-            return serial("c", self.each, lambda c: self._if_chosen(expert, t, c, body))
+            return serial("c", self.each, lambda c: self._if_chosen(expert, thread, c, body))
 
         def add(j: Any) -> Any:
             count = as_dtype(load(self.count, j), "int64")
-            before = when(j < t, store(self.place, place + count, zero))
+            before = when(j < thread, store(self.place, place + count, zero))
             return seq([before, store(self.total, load(self.total, zero) + count, zero)])
 
         step = store(self.place, place + one, zero)
         return [
             store(self.place, zero, zero), store(self.total, zero, zero),
-            mine(lambda row: step), store(self.count, place, t), _sync(),
-            store(self.place, zero, zero), serial("j", self.threads, add), _sync(),
-            mine(lambda row: seq([store(self.chosen, row, place), step])), _sync(),
+            mine(lambda row: step), store(self.count, place, thread), barrier(),
+            store(self.place, zero, zero), serial("j", self.threads, add), barrier(),
+            mine(lambda row: seq([store(self.chosen, row, place), step])), barrier(),
         ]  # fmt: skip
 
     def _if_chosen(self, expert: Any, t: Any, c: Any, body: Any) -> Any:
@@ -76,7 +76,3 @@ class ExpertRows:
     def has(self, place: Any) -> Any:
         """Whether the expert has so many rows."""
         return place < load(self.total, number(0))
-
-
-def _sync() -> Any:
-    return tirx.Evaluate(tirx.op.tvm_storage_sync("shared"))

@@ -26,6 +26,7 @@ from ..schedules.program.thread_loops import (
     BLOCK_ROW,
     ROW,
     THREAD,
+    barrier,
     load,
     local,
     number,
@@ -116,7 +117,7 @@ class _Tiles:
         def step(k: Any) -> Any:
             after = (k + number(1)) * number(DEPTH)
             return seq([
-                sync(), self.place(t), self.weights.place(t), sync(),
+                barrier(), self.place(t), self.weights.place(t), barrier(),
                 when(k < number(steps - 1), self.read(expert, column, first, after, t)),
                 self.fragments.multiply(self.left, self.right, y, DEPTH),
             ])  # fmt: skip
@@ -169,8 +170,3 @@ class _Tiles:
 def digits_of(index: Any, size: int) -> tuple[Any, Any]:
     """The quotient and the remainder."""
     return tirx.floordiv(index, number(size)), tirx.floormod(index, number(size))
-
-
-def sync() -> Any:
-    """Wait for all threads of the block."""
-    return tirx.Evaluate(tirx.op.tvm_storage_sync("shared"))

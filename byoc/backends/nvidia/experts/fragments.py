@@ -8,7 +8,7 @@ from typing import Any
 from tvm import tirx
 
 from .....analysis.blocks.tir import seq
-from ..schedules.program.thread_loops import load, local, number, store, unrolled
+from ..schedules.program.thread_loops import barrier, load, local, number, store, unrolled
 
 #: The side of a tile, and threads of a warp.
 SIDE, WARP = 16, 32
@@ -79,7 +79,7 @@ class Fragments:
                 return put(i * number(SIDE) + row, j * number(SIDE) + column,
                            load(self.stage, warp, at))  # fmt: skip
 
-            return seq([_sync(), tirx.Evaluate(stage), _sync(), unrolled("q", count, element)])
+            return seq([barrier(), tirx.Evaluate(stage), barrier(), unrolled("q", count, element)])
 
         return unrolled("i", self.rows, lambda i: unrolled(
             "j", self.columns, lambda j: tile(i, j)))  # fmt: skip
@@ -103,7 +103,3 @@ class Fragments:
 def _pointer(buffer: Any, start: Any, mode: str) -> Any:
     """A pointer to an element; TVM drops loads through an address of an expression."""
     return buffer.access_ptr(mode, ptr_type=str(buffer.ty.dtype), offset=start)
-
-
-def _sync() -> Any:
-    return tirx.Evaluate(tirx.op.tvm_storage_sync("shared"))

@@ -14,7 +14,7 @@ from tvm import relax, tirx
 
 from .....analysis.blocks.tir import static
 from .....analysis.lifting.tir.node import items
-from .....analysis.proposal.legalise import is_call_tir
+from .....analysis.support.call_ops import is_call_tir
 from .....analysis.support.rewrite_functions import rewrite_functions
 from ....fusion.fused_group import FusedGroup, fused
 from .expert_kernel import expert_scheduled

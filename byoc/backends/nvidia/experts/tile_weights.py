@@ -50,18 +50,18 @@ class TileWeights:
             self.half = local(f"{what.words.name}_half", [HALVES_OF], str(tile.ty.dtype))
             self.buffers += [self.scale, self.half]
 
-    def position(self, q: Any, t: Any) -> tuple[Any, Any]:
-        """The column and the depth, in the tile, of vector ``q`` of a thread."""
-        at = q * number(self.threads) + t
+    def position(self, vector: Any, thread: Any) -> tuple[Any, Any]:
+        """The column and the depth, in the tile, of a vector of a thread."""
+        at = vector * number(self.threads) + thread
         column, part = (f(at, number(self.parts)) for f in (tirx.floordiv, tirx.floormod))
         return column, part * number(self.values)
 
-    def read(self, expert: Any, column: Any, depth: Any, t: Any) -> Any:
+    def read(self, expert: Any, column: Any, depth: Any, thread: Any) -> Any:
         """Load the vectors of a thread, of the columns from ``column`` on."""
         what = self.what
 
         def vector(q: Any) -> Any:
-            n, k = self.position(q, t)
+            n, k = self.position(q, thread)
             word = tirx.floordiv(depth + k, number(self.per_word))
             out = [vectorized("v", self.lanes, lambda v: store(
                 self.words, load(what.words, expert, column + n, word + v), q, v))]  # fmt: skip
@@ -72,11 +72,11 @@ class TileWeights:
 
         return unrolled("q", self.vectors, vector)
 
-    def place(self, t: Any) -> Any:
+    def place(self, thread: Any) -> Any:
         """Store the vectors that were read in shared memory."""
 
         def vector(q: Any) -> Any:
-            n, k = self.position(q, t)
+            n, k = self.position(q, thread)
             if self.what.scale is None:
                 return vectorized("v", self.lanes, lambda v: store(
                     self.tile, load(self.words, q, v), n, k + v))  # fmt: skip

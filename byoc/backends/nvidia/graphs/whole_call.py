@@ -10,6 +10,7 @@ import tvm
 from tvm import relax, tirx
 
 from .....analysis.lifting.tir.node import NodeDict, items
+from .....analysis.support.call_ops import op_name
 from .storages import Storage, storage_of
 from .written_params import written_params
 
@@ -136,7 +137,7 @@ class _Reader:
 
     def _call(self, binding: Any) -> None:
         var, call = binding.var, binding.value
-        name = str(getattr(call.op, "name", ""))
+        name = op_name(call)
         if name == "relax.memory.alloc_storage":
             self.storages[var] = self._storage(var, call)
         elif name == "relax.memory.alloc_tensor":

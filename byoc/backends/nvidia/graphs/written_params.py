@@ -9,6 +9,7 @@ import tvm_ffi
 from tvm import tirx
 
 from .....analysis.lifting.tir.node import items
+from .....analysis.support.call_ops import op_name
 
 #: By an address a PrimFunc may write what its stores do not name.
 ADDRESSES = ("address_of", "access_ptr", "tvm_access_ptr", "call_packed", "tvm_call_packed",
@@ -21,7 +22,7 @@ def written_params(func: Any) -> tuple[int, ...]:
     called: list[Any] = []
     tvm_ffi.structural_walk(func.body, [
         (tirx.BufferStore, lambda s: stored.append(s.buffer)),
-        (tvm.ir.Call, lambda c: called.append(str(getattr(c.op, "name", "")).rpartition(".")[2])),
+        (tvm.ir.Call, lambda c: called.append(op_name(c).rpartition(".")[2])),
     ])  # fmt: skip
     params = items(func.params)
     if set(called) & set(ADDRESSES):

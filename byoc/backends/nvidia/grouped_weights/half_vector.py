@@ -41,14 +41,14 @@ class HalfVector(PackedVector):
             unrolled("r", self.columns, self.column),
         ])  # fmt: skip
 
-    def column(self, r: Any) -> Any:
+    def column(self, column: Any) -> Any:
         """Add the vector of a column."""
 
         def add(m: Any) -> Any:
-            total = load(self.acc, r, m)
+            total = load(self.acc, column, m)
             for e in range(self.values):
-                weight = as_dtype(load(self.words, r, number(e)), "float32")
+                weight = as_dtype(load(self.words, column, number(e)), "float32")
                 total = total + self.activation(m, e) * weight
-            return store(self.acc, total, r, m)
+            return store(self.acc, total, column, m)
 
         return unrolled("m", self.what.rows, add)

@@ -188,21 +188,21 @@ class PackedVector:
         mask = tirx.IntImm(str(word.ty.dtype), (1 << bits) - 1)
         return (word >> as_dtype(amount, str(word.ty.dtype))) & mask
 
-    def activations(self, m: Any, first: Any) -> Any:
+    def activations(self, row: Any, first: Any) -> Any:
         """Load the activations of a row; those behind the last one are zeros."""
         x = self.what.x
         each = lanes_of(x, self.values)
-        outer = self.row(m)
+        outer = self.row(row)
         zero = tirx.const(0.0, str(x.ty.dtype))
 
         def read(q: Any) -> Any:
             start = q * number(each)
             loaded = vectorized("v", each, lambda v: store(
-                self.x, load(x, *outer, first + (start + v)), m, start + v))  # fmt: skip
+                self.x, load(x, *outer, first + (start + v)), row, start + v))  # fmt: skip
             inside = self.inside(first + start)
             if inside is None:
                 return loaded
-            empty = vectorized("v", each, lambda v: store(self.x, zero, m, start + v))
+            empty = vectorized("v", each, lambda v: store(self.x, zero, row, start + v))
             return tirx.IfThenElse(inside, loaded, empty)
 
         return unrolled("q", self.values // each, read)
@@ -214,23 +214,23 @@ class PackedVector:
 
     # ------------------------------------------------------------------ sums
 
-    def activation(self, m: Any, e: int) -> Any:
-        return as_dtype(load(self.x, m, number(e)), "float32")
+    def activation(self, row: Any, element: int) -> Any:
+        return as_dtype(load(self.x, row, number(element)), "float32")
 
-    def shifts(self, m: Any) -> Any:
+    def shifts(self, row: Any) -> Any:
         """What the ones of the mantissas and the zero point add to the sums of a row."""
         offset, terms = self.what.offset, []
-        totals = [sum_of([self.activation(m, e) for e in range(k, self.values, len(self.places))])
+        totals = [sum_of([self.activation(row, e) for e in range(k, self.values, len(self.places))])
                   for k in range(len(self.places))]  # fmt: skip
         for place, total in zip(self.places, totals, strict=True):
             factor = (0.0 if self.bytes else float(2 ** (MANTISSA - place))) + offset
             terms.append(total * tirx.FloatImm("float32", factor))
-        out = [store(self.shift, sum_of(terms), m)]
+        out = [store(self.shift, sum_of(terms), row)]
         if self.what.zeros is not None:
-            out.append(store(self.total, sum_of(totals), m))
+            out.append(store(self.total, sum_of(totals), row))
         return seq(out)
 
-    def column(self, r: Any) -> Any:
+    def column(self, column: Any) -> Any:
         """Add the vector of a column."""
         rows, count = self.what.rows, len(self.places)
         zero = tirx.FloatImm("float32", 0.0)
@@ -239,7 +239,7 @@ class PackedVector:
         for e in range(self.values):
             k = e % count
             value = tirx.Var("f", "float32")
-            out.append(tirx.Bind(value, self.value(r, e)))
+            out.append(tirx.Bind(value, self.value(column, e)))
 
             def add(m: Any, e: int = e, k: int = k, value: Any = value) -> Any:
                 more = load(self.part, m, number(k)) + self.activation(m, e) * value
@@ -252,20 +252,20 @@ class PackedVector:
                      for k, p in enumerate(self.places)]  # fmt: skip
             total = sum_of(parts) - load(self.shift, m)
             if self.what.zeros is not None:
-                total = total - load(self.zero, r) * load(self.total, m)
-            scale = as_dtype(load(self.scale, r), "float32")
-            return store(self.acc, load(self.acc, r, m) + scale * total, r, m)
+                total = total - load(self.zero, column) * load(self.total, m)
+            scale = as_dtype(load(self.scale, column), "float32")
+            return store(self.acc, load(self.acc, column, m) + scale * total, column, m)
 
         return seq([*out, unrolled("m", rows, scaled)])
 
-    def value(self, r: Any, e: int) -> Any:
-        """The value ``e`` of a vector; of words, ``1 + value * 2**(place - 23)``."""
+    def value(self, column: Any, element: int) -> Any:
+        """The value of an element of a vector; of words, ``1 + value * 2**(place - 23)``."""
         bits, count = self.what.bits, len(self.places)
-        word, inside = divmod(e, self.per_word)
-        raw = load(self.words, r, number(word))
+        word, inside = divmod(element, self.per_word)
+        raw = load(self.words, column, number(word))
         if self.bytes:
             return as_dtype(self.digit(raw, number(inside * bits)), "float32")
-        raw, place = as_dtype(raw, "uint32"), self.places[e % count]
+        raw, place = as_dtype(raw, "uint32"), self.places[element % count]
         left = place - inside * bits
         if left:
             amount = tirx.IntImm("uint32", abs(left))

@@ -48,18 +48,18 @@ class ProductResults:
         indices = [_simple(substitute(i, where)) for i in update.indices]
         return seq([*out, store(update.buffer, value, *indices)])
 
-    def place(self, buffer: Any, m: Any, n: Any) -> list[Any]:
+    def place(self, buffer: Any, row: Any, column: Any) -> list[Any]:
         """The indices of an element of the product."""
         extents = [static(e) or 0 for e in items(buffer.ty.shape)]
         if not extents or extents[-1] != self.what.columns:
             raise NoGpuSchedule("the columns of the product are not its last axis")
-        return [*digits(m, extents[:-1]), n]
+        return [*digits(row, extents[:-1]), column]
 
-    def with_product(self, expr: Any, where: Any, m: Any, n: Any, total: Any) -> Any:
+    def with_product(self, expr: Any, where: Any, row: Any, column: Any, total: Any) -> Any:
         """An expression with the total in place of the element of the product."""
         result = self.what.result
         expr = substitute(expr, where)
-        expected = self.place(result, m, n)
+        expected = self.place(result, row, column)
         known = NodeDict[Any]()
         for access in loads(expr):
             if not access.source.same_as(result):

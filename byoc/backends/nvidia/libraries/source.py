@@ -29,8 +29,8 @@ SHARED = ("recording.hpp", "device.hpp", "runtime.hpp", "graph_timer.hpp", "driv
 class GpuFunction(RegionSource):
     """A region as C++; ``c`` is the context that it creates a kernel in."""
 
-    def tensor(self, k: int) -> str:
-        return f"c.tensor({k})"
+    def tensor(self, index: int) -> str:
+        return f"c.tensor({index})"
 
     def constant(self, array: Array) -> str:
         return f"c.constant({self.constants.add(np.ascontiguousarray(array))})"

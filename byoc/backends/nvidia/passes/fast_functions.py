@@ -18,6 +18,7 @@ from tvm import tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from .....analysis.lifting.tir.node import as_dtype, items
+from .....analysis.support.call_ops import op_name
 
 HALVES = ("float16", "bfloat16")
 
@@ -38,7 +39,7 @@ def with_fast_functions(func: Any) -> Any:
 
 def _call(node: Any, mutator: Any) -> Any:
     node = mutator.default_mutate(node)
-    name = str(getattr(node.op, "name", "")).rpartition(".")[2]
+    name = op_name(node).rpartition(".")[2]
     dtype = str(getattr(node.ty, "dtype", ""))  # pointers have none
     if name not in _FAST or dtype not in (*HALVES, "float32"):
         return node

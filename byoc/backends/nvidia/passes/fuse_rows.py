@@ -18,6 +18,7 @@ from tvm import relax, tirx
 
 from .....analysis.blocks.tir import calls, loads, static
 from .....analysis.lifting.tir.node import NodeDict, items
+from .....analysis.support.call_ops import is_call_tir
 from ..schedules.pointwise_kernel import MANY
 from ..schedules.program.gpu_program import (
     GpuProgram,
@@ -107,7 +108,7 @@ def _expensive_windows(mod: Any, kinds: dict[Any, int]) -> list[Any]:
 
 def _callee(expr: Any) -> Any:
     """The PrimFunc that a ``call_tir`` calls on a tuple of variables; None for all else."""
-    if not isinstance(expr, relax.Call) or getattr(expr.op, "name", "") != "relax.call_tir":
+    if not is_call_tir(expr):
         return None
     return expr.args[0] if isinstance(expr.args[1], relax.Tuple) else None
 

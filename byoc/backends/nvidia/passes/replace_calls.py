@@ -8,6 +8,7 @@ from typing import Any
 from tvm import relax
 
 from .....analysis.lifting.tir.node import NodeDict
+from .....analysis.support.call_ops import is_call_tir
 from .....analysis.support.rewrite_functions import rewrite_functions
 
 #: What replaces a call: gets the builder of the function's body, and the call.
@@ -40,7 +41,7 @@ class _Writer(relax.PyExprMutator):  # type: ignore[misc]
 
     def visit_call_(self, call: Any) -> Any:
         call = super().visit_call_(call)
-        if getattr(call.op, "name", "") != "relax.call_tir":
+        if not is_call_tir(call):
             return call
         replacement = self.replacements.get(call.args[0])
         return call if replacement is None else replacement(self.builder_, call)

@@ -15,6 +15,7 @@ from tvm import IRModule, relax, s_tir, tirx
 
 from .....analysis.blocks.tir import loads, mentions, static
 from .....analysis.lifting.tir.node import NodeDict, items
+from .....analysis.support.call_ops import is_call_tir
 from .....analysis.support.tvm_compat import GenericConst, array_of
 from ..schedules.program.gpu_program import (
     NoGpuSchedule,
@@ -53,7 +54,7 @@ def with_constant_layouts(mod: Any) -> Any:
 
 
 def _note(expr: Any, calls: NodeDict[list[Any]]) -> None:
-    if isinstance(expr, relax.Call) and getattr(expr.op, "name", "") == "relax.call_tir":
+    if is_call_tir(expr):
         calls[expr.args[0]] = [*(calls.get(expr.args[0]) or []), expr]
 
 

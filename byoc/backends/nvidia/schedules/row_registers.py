@@ -91,15 +91,15 @@ class RowRegisters:
                     if expr.source in self.program.params:
                         self.note(simplified(substituted(row, expr, where), self.analyzer), k)
 
-    def note(self, expr: Any, k: int) -> None:
+    def note(self, expr: Any, step: int) -> None:
         if self.chunk not in mentions(expr) and self.thread not in mentions(expr):
             return
         flat = self.flat(expr)
         for buffer, known, steps in self.uses:
             if buffer.same_as(expr.source) and tvm_ffi.structural_equal(known, flat):
-                steps.add(k)
+                steps.add(step)
                 return
-        self.uses.append((expr.source, flat, {k}))
+        self.uses.append((expr.source, flat, {step}))
 
     def flat(self, expr: Any) -> Any:
         return strided_access(expr.source, items(expr.indices), [], self.analyzer).flat

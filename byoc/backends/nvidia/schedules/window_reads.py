@@ -111,7 +111,7 @@ class WindowReads:
                 atoms.append(node)
 
         def cast(node: Any, visitor: Any) -> None:
-            if isinstance(node.value, tvm.ir.TensorLoad) or is_choice(node.value):
+            if isinstance(node.value, tvm.ir.TensorLoad) or is_guard(node.value):
                 note(node, visitor)
             else:
                 visitor.default_visit(node)
@@ -175,7 +175,7 @@ class WindowReads:
         cast = expr if isinstance(expr, tirx.Cast) else None
         choice = expr.value if cast is not None else expr
         lane = self.tile.lane
-        if is_choice(choice) and lane not in mentions(choice.args[0]):
+        if is_guard(choice) and lane not in mentions(choice.args[0]):
             condition, *branches = items(choice.args)
             filled = [self.filled(register, b, var) for b in branches]
             body = tirx.IfThenElse(at_once(condition), *filled)
@@ -207,8 +207,3 @@ def conjuncts(condition: Any) -> list[Any]:
     if isinstance(condition, tirx.And):
         return [*conjuncts(condition.a), *conjuncts(condition.b)]
     return [condition]
-
-
-def is_choice(expr: Any) -> bool:
-    """Whether an expression is an ``if_then_else``."""
-    return isinstance(expr, tvm.ir.Call) and is_guard(expr)

@@ -9,6 +9,7 @@ from .source import OneDnnFunction
 
 
 def concat(frame: OneDnnFunction) -> Recipe:
+    """concat of tensors along one axis."""
     call = frame.region.calls[0]
     rank = len(call.result.shape)
     recipe = Recipe("concat").numbers([int(call.attrs["axis"]) % rank]).view("dst", frame.out)

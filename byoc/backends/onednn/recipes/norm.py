@@ -12,6 +12,7 @@ MOST_AXES = 5
 
 
 def softmax(frame: OneDnnFunction) -> Recipe:
+    """softmax and log_softmax along one axis."""
     call = frame.region.calls[0]
     (source,) = call.operands
     assert isinstance(source, Tensor)
@@ -23,6 +24,7 @@ def softmax(frame: OneDnnFunction) -> Recipe:
 
 
 def layer_norm(frame: OneDnnFunction) -> Recipe:
+    """layer_norm, with its factors and shifts where it has them."""
     call = frame.region.calls[0]
     source, *params = call.operands
     assert isinstance(source, Tensor)
@@ -39,6 +41,7 @@ def layer_norm(frame: OneDnnFunction) -> Recipe:
 
 
 def rms_norm(frame: OneDnnFunction) -> Recipe:
+    """rms_norm with its factors."""
     call = frame.region.calls[0]
     source, factor = call.operands
     assert isinstance(source, Tensor) and isinstance(factor, Tensor)

@@ -10,6 +10,7 @@ from .source import OneDnnFunction
 
 
 def pointwise(frame: OneDnnFunction) -> Recipe:
+    """An elementwise operator: of one tensor and literals, or of two tensors."""
     call, *epilogue = frame.region.calls
     tensors = [o for o in call.operands if isinstance(o, Tensor)]
     rank = len(frame.region.result.shape)

@@ -16,8 +16,8 @@ class OneDnnFunction(RegionSource):
 
     rounds: list[str] = field(default_factory=list)
 
-    def tensor(self, k: int) -> str:
-        return f"t{k}"
+    def tensor(self, index: int) -> str:
+        return f"t{index}"
 
     def constant(self, array: Array) -> str:
         return f"c{self.constants.add(array)}"

@@ -171,6 +171,7 @@ def choose_tiling(conv: Convolution, machine: VectorUnits) -> Tiling | None:
 
 
 def tiling_of(conv: Convolution, filtering: Filtering) -> Tiling:
+    """Return the tiles of a convolution, of as many images at once as fit."""
     _, _, h, w = conv.sizes
     m = filtering.outputs
     rows, columns_ = -(-h // m), -(-w // m)

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ..options.common import UserError
 from ..run.command_group import Command, Commands
+from ..run.exit_status import UserError
 from .backends import list_all_backends, list_all_recognisers
 from .cache import cache
 from .calibrate import calibrate_machine

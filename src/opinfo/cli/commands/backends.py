@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 from rich.table import Table
 
-from ..options.common import Json, emit, reporting_warnings, show, working
+from ..options.shared_options import Json
+from ..run.console_messages import reporting_warnings, working
+from ..run.exit_status import emit
+from ..run.printed_tables import show
 
 if TYPE_CHECKING:
     from ...analysis import RecogniserInfo

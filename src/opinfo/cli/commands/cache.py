@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...analysis.support.wording import plural
-from ..options.common import UserError, emit, show, working
 from ..run.command_group import Command
+from ..run.console_messages import working
+from ..run.exit_status import UserError, emit
+from ..run.printed_tables import show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from ...analysis.support.wording import plural
-from ..options.common import emit, refusing, reporting_warnings, working
 from ..options.completion import targets
 from ..options.output_files import optional
+from ..run.console_messages import refusing, reporting_warnings, working
+from ..run.exit_status import emit
 from ..run.progress_bar import counting
 
 

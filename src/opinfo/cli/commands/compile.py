@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ..options.common import UserError, emit, loaded, refusing, reporting_warnings, show, working
 from ..options.compile_options import CompileOptions
 from ..options.option_fields import with_options
 from ..options.output_files import Output, appended, distinct, optional, output
+from ..options.shared_options import loaded
+from ..run.console_messages import refusing, reporting_warnings, working
+from ..run.exit_status import UserError, emit
+from ..run.printed_tables import show
 
 if TYPE_CHECKING:
     from ...front.compiled_model import Compiled

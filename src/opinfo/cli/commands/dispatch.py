@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..options.common import (
+from ..options.shared_options import (
     Backends,
     Calibrated,
     Force,
@@ -17,14 +17,12 @@ from ..options.common import (
     Wants,
     backend_names,
     calibrated,
-    emit,
     forced,
     loaded,
-    refusing,
-    reporting_warnings,
-    show,
-    working,
 )
+from ..run.console_messages import refusing, reporting_warnings, working
+from ..run.exit_status import emit
+from ..run.printed_tables import show
 
 
 def dispatch_model(

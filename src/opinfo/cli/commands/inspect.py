@@ -8,18 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options.common import (
-    Json,
-    Shapes,
-    UserError,
-    emit,
-    narrow,
-    readable,
-    refusing,
-    reporting_warnings,
-    show,
-    working,
-)
+from ..options.shared_options import Json, Shapes, readable
+from ..run.console_messages import refusing, reporting_warnings, working
+from ..run.exit_status import UserError, emit
+from ..run.printed_tables import narrow, show
 
 if TYPE_CHECKING:
     from ...report.chains import ChainReport

@@ -9,20 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options.common import (
-    Json,
-    Model,
-    Shapes,
-    UserError,
-    emit,
-    readable,
-    reporting_warnings,
-    say,
-    show,
-    working,
-)
 from ..options.completion import wants
 from ..options.output_files import optional
+from ..options.shared_options import Json, Model, Shapes, readable
+from ..run.console_messages import reporting_warnings, say, working
+from ..run.exit_status import UserError, emit
+from ..run.printed_tables import show
 
 if TYPE_CHECKING:
     from ...front.planning import ModelPlan

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options.common import UserError, positive, refusing, reporting_warnings, show, working
 from ..options.option_fields import with_options
 from ..options.output_files import folder
+from ..options.shared_options import positive
+from ..run.console_messages import refusing, reporting_warnings, working
+from ..run.exit_status import UserError
+from ..run.printed_tables import show
 from ..run.progress_bar import counting
 
 if TYPE_CHECKING:

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .common import (
+from ..run.exit_status import UserError
+from .completion import backends, targets
+from .measure_options import MeasureOptions
+from .shape_options import ShapeOptions
+from .shared_options import (
     BACKENDS,
     Calibrated,
     Force,
     Model,
     Shapes,
-    UserError,
     Wants,
     backend_names,
     calibrated,
     forced,
 )
-from .completion import backends, targets
-from .measure_options import MeasureOptions
-from .shape_options import ShapeOptions
 
 if TYPE_CHECKING:
     from ...byoc.measure import Measure

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .common import UserError, once
+from ..run.exit_status import UserError
+from .shared_options import once
 
 EXAMPLES = {
     "--dim": "n=1:128", "--likely": "n=1,16", "--range": "n=1:4,17:128", "--op": "relax.matmul=aot",

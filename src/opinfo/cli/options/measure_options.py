@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..run.exit_status import UserError
-from .common import positive
+from .shared_options import positive
 
 if TYPE_CHECKING:
     from ...byoc.measure import Measure, Tracker

@@ -51,6 +51,7 @@ IMPORTS: dict[str, Sequence[str]] = {
 
 @rare_collections()
 def main() -> int:
+    """Answer jobs on standard input until it is closed, or silent for long."""
     answers = os.dup(1)
     nowhere = os.open(os.devnull, os.O_RDWR)
     os.dup2(nowhere, 1)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-from opinfo.byoc.backends.nvidia.cudnn.kernels.conv_epilogue import ELEMENTS, source
+from opinfo.byoc.backends.nvidia.cudnn.kernels.conv_epilogue import ELEMENTS
 
-from ..nvidia_library import host_kernels, load_copy
+from ..nvidia_library import in_memory, load_copy
 
 Array = np.ndarray[Any, Any]
 Pair = tuple[int, int]
@@ -33,9 +34,7 @@ class Given(ctypes.Structure):
 @contextmanager
 def slow_gradients(library: Path, folder: Path) -> Iterator[Any]:
     """A copy of the library, which chooses anew; gradients take long, kernels of our own do not."""
-    loaded = load_copy(library, folder)
-    for dtype in list(ELEMENTS)[1:]:
-        loaded.kernels(host_kernels(source(dtype)))
+    loaded = load_copy(library, folder, ELEMENTS)
     loaded.own_kernels(ctypes.c_float(0.5))
     loaded.gradients(ctypes.c_float(8))
     yield loaded
@@ -59,12 +58,7 @@ def convolve(
 
     ``steps``: strides, padding, dilation. ``grouped``: the number of the kernels of groups.
     """
-    kept = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
-
-    def stored(a: Array) -> Array:
-        a = np.moveaxis(a, 1, -1) if last and a.ndim == 4 else a
-        return np.ascontiguousarray(a).astype(kept)
-
+    stored = partial(in_memory, dtype=dtype, last=last)
     given = {name: stored(a) for name, a in tensors.items()}
     given["y"] = stored(np.full(result, np.nan))
     names = ("x", "w", "bias", "residual", "y")

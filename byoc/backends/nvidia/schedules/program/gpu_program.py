@@ -108,6 +108,7 @@ def has_symbols(func: Any) -> bool:
 
 
 def check_static(buffers: Sequence[Any]) -> None:
+    """Raise `NoGpuSchedule` unless all are buffers of static shapes."""
     for buffer in buffers:
         shape = getattr(buffer.ty, "shape", None)
         if shape is None:

@@ -62,6 +62,11 @@ def store(buffer: Any, value: Any, *indices: Any) -> Any:
     return tirx.BufferStore(buffer, as_dtype(value, str(buffer.ty.dtype)), list(indices))
 
 
+def barrier() -> Any:
+    """Return a wait for all threads of the block."""
+    return tirx.Evaluate(tirx.op.tvm_storage_sync("shared"))
+
+
 def stored_together(buffers: Sequence[Any], updated: Sequence[Any]) -> list[Any]:
     """Return the statements that store values of buffers of one element, computed before."""
     if len(buffers) == 1:

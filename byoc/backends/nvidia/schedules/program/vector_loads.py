@@ -167,6 +167,7 @@ def contiguous(buffer: Any, indices: Any, lane: Any, width: int, analyzer: Any) 
 
 
 def aligned(access: StridedAccess, lane: Any, width: int, analyzer: Any) -> bool:
+    """Whether the address of the first lane is a multiple of the width."""
     first = analyzer.simplify(substitute(access.flat, values((lane, number(0)))))
     if (value := static(first)) is not None:
         return value % width == 0

@@ -1,0 +1,1 @@
+"""Convolutions written by hand."""

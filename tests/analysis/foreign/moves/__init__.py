@@ -1,0 +1,1 @@
+"""Data movement, pads, gathers and fills."""

@@ -1,0 +1,100 @@
+"""While loops over a state are lifted, or refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tvm.script import from_source
+
+from opinfo.analysis.lifting.lift import lift
+from opinfo.analysis.lifting.tir.unliftable import Unliftable
+from opinfo.analysis.terms.evaluate import evaluate
+from opinfo.analysis.terms.term import Var
+
+from ...common.interpret import interpret
+
+WHILE = """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((7,), "float32"), out: T.Buffer((7,), "float32")):
+    s = T.alloc_buffer((1,))
+    n = T.alloc_buffer((1,), "int32")
+    for i in range(7):
+        s[0] = x[i]
+        n[0] = i
+"""
+#: Bodies of that loop; whether they are lifted.
+WHILES = {
+    "two states": (
+        True,
+        """
+        while n[0] < 5:
+            s[0] = s[0] * T.float32(0.5)
+            n[0] = n[0] + 2
+        out[i] = s[0]
+""",
+    ),
+    "never": (
+        True,
+        """
+        while n[0] > 7:
+            n[0] = n[0] + 1
+        out[i] = s[0]
+""",
+    ),
+    "a condition that does not change": (
+        False,
+        """
+        while i > 7:
+            n[0] = n[0] + 1
+        out[i] = s[0]
+""",
+    ),
+    "stores on its way": (
+        False,
+        """
+        out[i] = s[0]
+        while n[0] < 6:
+            n[0] = n[0] + 1
+            out[n[0]] = s[0]
+""",
+    ),
+    "a condition bound before": (
+        False,
+        """
+        for j in range(1):
+            v: T.let[T.int32] = n[0]
+            while v < n[0] + 2:
+                n[0] = n[0] - 1
+        out[i] = T.Cast("float32", n[0])
+""",
+    ),
+    "stores in two places": (
+        False,
+        """
+        while n[0] < 5:
+            if n[0] < 3:
+                n[0] = 3
+            if n[0] > 2:
+                n[0] = n[0] + 1
+        out[i] = s[0]
+""",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WHILES)
+def test_while_loops_are_lifted_rightly_or_refused(name: str) -> None:
+    lifts, body = WHILES[name]
+    func = from_source(WHILE + body)
+    try:
+        (c,) = lift(func).outputs
+    except Unliftable:
+        assert not lifts
+        return
+    assert lifts
+    value = np.linspace(-2.0, 1.5, 7)
+    (expected,) = interpret(func, [value])
+    (axis,) = (a.atom for a in c.axes)
+    assert isinstance(axis, Var)
+    found = evaluate(c.body, {axis: np.arange(7)}, lambda t, i: value[i[0]])
+    np.testing.assert_allclose(found, expected, rtol=1e-6)

@@ -1,0 +1,5 @@
+"""Execute kernels thread by thread, independent of the library: see `thread_machine`."""
+
+from .thread_machine import execute
+
+__all__ = ["execute"]
