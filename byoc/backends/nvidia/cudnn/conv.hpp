@@ -91,6 +91,12 @@ class ConvGraphs {
     return own_bytes(form, kOwnImage) + own_bytes(form, kOwnWeights) + own_bytes(form, kOwnResult);
   }
 
+  // Whether cuDNN copies images whose groups have so many channels, which takes longer than to convolve
+  // them: its kernels for groups are for powers of two.
+  bool copies() const {
+    const int64_t in = v_.w.last(1);
+    return v_.grouped >= 0 && (in & (in - 1)) != 0;
+  }
   // What kernels of groups are given, but for tensors and tiles.
   Grouped grouped() const {
     Grouped g{};

@@ -82,7 +82,8 @@ class ConvChoice {
 
   // The first plan of the first form that has one: nothing is timed.
   void take_first(cudnnHandle_t h, Ways& ways) {
-    for (int form = 0; form < kForms && ways.form < 0; ++form) {
+    for (int k = graphs_.copies() ? -1 : 0; k < kForms && ways.form < 0; ++k) {
+      const int form = k < 0 ? kGrouped : k;
       if (!graphs_.applies(form)) continue;
       const std::vector<Plan>& plans = candidates(h, form, ways, 1);
       if (plans.empty()) continue;

@@ -182,13 +182,15 @@ extern "C" void gradients(float time) {
 }
 struct Given {
   int64_t element, last, constant, alignment, groups, x[4], w[4], y[4], strides[2], padding[2],
-      dilation[2], transposed, grouped;
+      dilation[2], transposed, grouped, waits;
 };
 extern "C" int windows_convolve(const Given* g, void* const* data) {
   const auto all = [](const int64_t* e, int n) { return Extents(e, e + n); };
   const int64_t channels = g->y[g->last ? 3 : 1];
   Context c{"conv", 0, static_cast<int>(g->alignment),
             {all(g->x, 4), all(g->w, 4), {channels}, all(g->y, 4), all(g->y, 4)}, data};
+  c.waits = g->waits;
+  stub::planned = 0;
   Conv v;
   constexpr cudnnDataType_t types[] = {CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16};
   v.type = types[g->element];

@@ -110,11 +110,11 @@ def expected(case: Case, n: dict[str, Array]) -> Array:
     return np.asarray(np.maximum(y + n["bias"][:, None, None] + n.get("residual", 0), 0))
 
 
-def result(loaded: Any, case: Case, tensors: dict[str, Array]) -> Array:
+def result(loaded: Any, case: Case, tensors: dict[str, Array], waits: bool = False) -> Array:
     loaded.kernels(host_kernels(source(case.dtype, case.channels, case.window)))
     return convolve(loaded, tensors, (2, case.groups * case.channels[1], *case.result), case.dtype,
                     True, (case.strides, case.padding, case.dilation), case.constant,
-                    groups=case.groups, grouped=NUMBER)  # fmt: skip
+                    groups=case.groups, grouped=NUMBER, waits=waits)  # fmt: skip
 
 
 def record(folder: Path) -> list[str]:
@@ -171,6 +171,17 @@ def test_a_kernel_that_is_remembered_and_unknown_is_chosen_again(
         found = result(again, case, tensors)
     assert record(tmp_path) == [GROUPED, "0"]
     assert np.abs(found - expected(case, tensors)).max() <= 2e-3 * np.abs(found).max()
+
+
+@pytest.mark.parametrize(("name", "plans"), [("3 units", 0), ("several tiles", 1)])
+def test_a_new_shape_takes_the_kernel_where_cudnn_copies(
+    name: str, plans: int, loaded: Any
+) -> None:
+    case = replace(CASES[name], residual=False)
+    tensors = numbers(case)
+    found, wanted = result(loaded, case, tensors, waits=True), expected(case, tensors)
+    assert loaded.planned() == plans
+    assert np.abs(found - wanted).max() <= 2e-3 * wanted.max()
 
 
 @pytest.mark.parametrize(

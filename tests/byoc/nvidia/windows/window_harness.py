@@ -27,7 +27,7 @@ class Given(ctypes.Structure):
         *((n, ctypes.c_int64) for n in ("element", "last", "constant", "alignment", "groups")),
         *((name, ctypes.c_int64 * 4) for name in ("x", "w", "y")),
         *((name, ctypes.c_int64 * 2) for name in ("strides", "padding", "dilation")),
-        *((n, ctypes.c_int64) for n in ("transposed", "grouped")),
+        *((n, ctypes.c_int64) for n in ("transposed", "grouped", "waits")),
     ]
 
 
@@ -52,11 +52,12 @@ def rounded(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
 def convolve(
     loaded: Any, tensors: Mapping[str, Array], result: tuple[int, ...], dtype: str, last: bool,
     steps: tuple[Pair, Pair, Pair], constant: bool = True, alignment: int = 256, groups: int = 1,
-    transposed: bool = False, grouped: int = -1,
+    transposed: bool = False, grouped: int = -1, waits: bool = False,
 ) -> Array:  # fmt: skip
     """What the library computes of x, w, bias, perhaps residual; channels first, as the result.
 
     ``steps``: strides, padding, dilation. ``grouped``: the number of the kernels of groups.
+    ``waits``: the sizes were unknown before the call.
     """
     stored = partial(in_memory, dtype=dtype, last=last)
     given = {name: stored(a) for name, a in tensors.items()}
@@ -68,7 +69,7 @@ def convolve(
     four, two = ctypes.c_int64 * 4, ctypes.c_int64 * 2
     options = Given(ELEMENTS[dtype], last, constant, alignment, groups,
                     *(four(*given[n].shape) for n in ("x", "w", "y")),
-                    *(two(*pair) for pair in steps), transposed, grouped)  # fmt: skip
+                    *(two(*pair) for pair in steps), transposed, grouped, waits)  # fmt: skip
     assert loaded.windows_convolve(ctypes.byref(options), data) == 0
     y = given["y"].astype("float64")
     return np.moveaxis(y, -1, 1) if last else y
