@@ -160,6 +160,18 @@ def test_what_is_not_finite_stays_in_its_group(name: str, loaded: Any) -> None:
     assert not np.isfinite(found[:, outer : 2 * outer]).any()
 
 
+def test_an_infinite_pixel_gives_infinity(loaded: Any) -> None:
+    """It is multiplied by the weights of the window, and by none of the zeros that fill a step."""
+    case = replace(CASES["3 units"], residual=False)
+    tensors = numbers(case)
+    tensors["w"] = np.abs(tensors["w"]) + 0.25
+    tensors["x"][0, 30, 2, 2] = np.inf
+    found, wanted = result(loaded, case, tensors), expected(case, tensors)
+    assert np.isinf(wanted).sum() == 9 * case.channels[1]
+    assert (np.isposinf(found) == np.isposinf(wanted)).all()
+    assert not np.isnan(found).any()
+
+
 def test_a_kernel_that_is_remembered_and_unknown_is_chosen_again(
     library: Path, loaded: Any, tmp_path: Path
 ) -> None:
