@@ -11,10 +11,8 @@ from ..onnx_graph.contributed_attributes import check_attributes
 from ..onnx_graph.conversion.converter_table import MICROSOFT, converts
 from ..onnx_graph.onnx_node import OnnxNode
 from ..onnx_graph.values import of_expr
-from .contributed import fused_conv
+from .contributed import WINDOW, fused_conv
 from .pools import max_pool
-
-WINDOW = "auto_pad dilations kernel_shape pads strides"
 
 
 def _first(node: OnnxNode, k: int) -> Any:
