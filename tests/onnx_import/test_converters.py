@@ -10,8 +10,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from opinfo.frontend.checks.error import FrontendError
+from opinfo.frontend.formats.from_onnx import from_model
 from tests.models.weights import Array
-from tests.onnx_import.against_runtime import Inputs, compare, floats, model
+from tests.onnx_import.against_runtime import Inputs, compare, floats, model, outputs
 
 make = helper.make_node
 IMAGE: Inputs = {"x": ([1, 2, "h", "w"], "float32")}
@@ -160,6 +162,36 @@ def test_loops_and_sequences_are_unrolled() -> None:
     weights = {"three": np.array(3), "one": np.array(1), "ones": np.array([1, 1, 1])}
     proto = model(nodes, {"x": ([2], "float32")}, ["last", "y"], weights)
     compare(proto, {"x": floats(2)})
+
+
+def test_a_graph_is_mapped_over_sequences() -> None:
+    """By the function of the schema, which ONNX Runtime does not take without types."""
+    body = _graph([make("Add", ["a", "b"], ["s"]), make("Mul", ["s", "x"], ["p"])], ["s", "p"],
+                  [helper.make_empty_tensor_value_info(name) for name in "ab"])  # fmt: skip
+    nodes = [make("SequenceConstruct", ["x", "z"], ["one"]),
+             make("SequenceConstruct", ["z", "z"], ["two"]),
+             make("SequenceMap", ["one", "two"], ["sums", "products"], body=body),
+             make("SequenceMap", ["one", "x"], ["with", "rest"], body=body),
+             *(make("ConcatFromSequence", [name], [f"{name}_y"], axis=0)
+               for name in ("sums", "products", "with", "rest"))]  # fmt: skip
+    names = ["sums_y", "products_y", "with_y", "rest_y"]
+    proto = model(nodes, {"x": (["n"], "float32"), "z": (["n"], "float32")}, names)
+    x, z = floats(3), floats(3, seed=1)
+    got = outputs(proto, {"x": x, "z": z})
+    expected = [[x + z, z + z], [(x + z) * x, (z + z) * x], [x + x, z + x], [(x + x) * x,
+                (z + x) * x]]  # fmt: skip
+    for a, b in zip(got, expected, strict=True):
+        np.testing.assert_allclose(a, np.concatenate(b), atol=1e-6)
+
+
+def test_sequences_of_other_lengths_are_not_mapped() -> None:
+    body = _graph([make("Add", ["a", "b"], ["s"])], ["s"],
+                  [helper.make_empty_tensor_value_info(name) for name in "ab"])  # fmt: skip
+    nodes = [make("SequenceConstruct", ["x"], ["one"]),
+             make("SequenceConstruct", ["x", "x"], ["two"]),
+             make("SequenceMap", ["one", "two"], ["y"], body=body, name="here")]  # fmt: skip
+    with pytest.raises(FrontendError, match=r"here.*have \[1, 2\] tensors, expected as many in"):
+        from_model(model(nodes, {"x": (["n"], "float32")}), {})
 
 
 def test_a_loop_whose_count_is_data() -> None:
