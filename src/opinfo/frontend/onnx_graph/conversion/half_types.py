@@ -22,7 +22,7 @@ from ..values import ListValue, TensorValue, constant, of_expr
 HALF = frozenset({"float16", "bfloat16"})
 #: Operators that move elements or select them, and those of graphs and sequences.
 MOVES = frozenset(
-    "BitCast Cast CastLike Compress Concat ConcatFromSequence Constant ConstantOfShape "
+    "BitCast Cast CastLike Clip Compress Concat ConcatFromSequence Constant ConstantOfShape "
     "DepthToSpace Dropout Expand EyeLike Flatten Gather GatherElements GatherND GlobalMaxPool "
     "Identity If Loop Max MaxPool Min NonZero OneHot Pad Relu Reshape ReverseSequence Scan "
     "SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength "
