@@ -5,10 +5,12 @@ A node is then read as any other of ONNX: checked, folded, and known for sizes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
+from . import contributed_arithmetic
 from .contributed_attributes import check_attributes
+from .function_nodes import as_int64, constant_node, of_rank, onnx_node, parsed_nodes
 from .onnx_node import OnnxNode
 
 #: The domain of the operators.
@@ -25,63 +27,35 @@ def body(node: OnnxNode) -> Any:
     if node.op not in BODIES:
         return None
     inputs = [f"input_{k}" for k in range(len(node.inputs))]
-    return helper.make_function(node.domain, node.op, inputs, ["output"], BODIES[node.op](node),
-                                [helper.make_opsetid("", OPSET)])  # fmt: skip
-
-
-def _node(op: str, inputs: Sequence[str], output: str = "output", **attrs: Any) -> Any:
-    from onnx import helper
-
-    return helper.make_node(op, inputs, [output], **attrs)
-
-
-def _constant(values: Any, dtype: str, output: str) -> Any:
-    import numpy as np
-    from onnx import numpy_helper
-
-    return _node("Constant", [], output, value=numpy_helper.from_array(np.array(values, dtype)))
-
-
-def _as_int64(node: OnnxNode, k: int) -> tuple[list[Any], str]:
-    """Return the nodes that convert input `k` to int64, which ONNX expects, and their result."""
-    name = f"input_{k}"
-    if node.dtype(k) == "int64":
-        return [], name
-    return [_node("Cast", [name], f"{name}_int64", to=7)], f"{name}_int64"
-
-
-def _of_rank(node: OnnxNode, k: int, rank: int) -> tuple[list[Any], str]:
-    """Return the nodes that reshape input `k` of one element to rank 0 or 1, and their result."""
-    name = f"input_{k}"
-    if node.rank(k) == rank:
-        return [], name
-    sizes = f"{name}_sizes"
-    return [
-        _constant([1] * rank, "int64", sizes),
-        _node("Reshape", [name, sizes], f"{name}_of_rank"),
-    ], (f"{name}_of_rank")
+    nodes = BODIES[node.op](node)
+    written = [name for made in nodes for name in made.output]
+    outputs = [name for name in ("output", "output_1", "output_2", "output_3") if name in written]
+    if len(node.outputs) > len(outputs):
+        node.refuse(f"it has {len(node.outputs)} outputs, expected at most {len(outputs)}")
+    sets = [helper.make_opsetid("", OPSET), helper.make_opsetid(DOMAIN, 1)]
+    return helper.make_function(node.domain, node.op, inputs, outputs, nodes, sets)
 
 
 def _trilu(node: OnnxNode) -> list[Any]:
     check_attributes(node, "upper", {})
     upper = int(bool(node.attr("upper", 1)))
-    return [_node("Trilu", [f"input_{k}" for k in range(len(node.inputs))], upper=upper)]
+    return [onnx_node("Trilu", [f"input_{k}" for k in range(len(node.inputs))], upper=upper)]
 
 
 def _gather_nd(node: OnnxNode) -> list[Any]:
     check_attributes(node, "", {})
-    casts, indices = _as_int64(node, 1)
-    return [*casts, _node("GatherND", ["input_0", indices])]
+    casts, indices = as_int64(node, 1)
+    return [*casts, onnx_node("GatherND", ["input_0", indices])]
 
 
 def _expand_dims(node: OnnxNode) -> list[Any]:
     check_attributes(node, "", {})
     if node.rank(1) > 1:
         node.refuse(f"its axis has {node.rank(1)} dimensions, expected one number")
-    sizes = _constant([1], "int64", "sizes")
-    return [_node("Cast", ["input_1"], "axis", to=7), sizes,
-            _node("Reshape", ["axis", "sizes"], "axes"),
-            _node("Unsqueeze", ["input_0", "axes"])]  # fmt: skip
+    sizes = constant_node([1], "int64", "sizes")
+    return [onnx_node("Cast", ["input_1"], "axis", to=7), sizes,
+            onnx_node("Reshape", ["axis", "sizes"], "axes"),
+            onnx_node("Unsqueeze", ["input_0", "axes"])]  # fmt: skip
 
 
 def _range(node: OnnxNode) -> list[Any]:
@@ -89,25 +63,28 @@ def _range(node: OnnxNode) -> list[Any]:
     nodes, names = list[Any](), list[str]()
     for k in range(3):
         if node.has(k):
-            reshapes, name = _of_rank(node, k, 0)
+            reshapes, name = of_rank(node, k, 0)
             nodes, names = nodes + reshapes, [*names, name]
     if len(names) < 3:
-        nodes, names = [*nodes, _constant(1, node.dtype(0), "one")], [*names, "one"]
-    return [*nodes, _node("Range", names)]
+        nodes, names = [*nodes, constant_node(1, node.dtype(0), "one")], [*names, "one"]
+    return [*nodes, onnx_node("Range", names)]
 
 
 def _pad(node: OnnxNode) -> list[Any]:
     check_attributes(node, "mode", {})
     nodes, names = list[Any](), [f"input_{k}" for k in range(len(node.inputs))]
     if node.rank(1) == 2:
-        nodes = [_constant([-1], "int64", "sizes"), _node("Reshape", ["input_1", "sizes"], "pads")]
+        nodes = [
+            constant_node([-1], "int64", "sizes"),
+            onnx_node("Reshape", ["input_1", "sizes"], "pads"),
+        ]
         names[1] = "pads"
-    return [*nodes, _node("Pad", names, mode=node.text("mode", "constant"))]
+    return [*nodes, onnx_node("Pad", names, mode=node.text("mode", "constant"))]
 
 
 def _grid_sample(node: OnnxNode) -> list[Any]:
     check_attributes(node, "align_corners mode padding_mode", {})
-    return [_node("GridSample", ["input_0", "input_1"], mode=node.text("mode", "bilinear"),
+    return [onnx_node("GridSample", ["input_0", "input_1"], mode=node.text("mode", "bilinear"),
                   padding_mode=node.text("padding_mode", "zeros"),
                   align_corners=int(node.attr("align_corners", 0)))]  # fmt: skip
 
@@ -117,25 +94,28 @@ def _integer_product(node: OnnxNode) -> list[Any]:
     kinds = [node.dtype(k) for k in (0, 1)]
     if kinds != ["int16", "int16"]:
         node.refuse(f"its inputs are {kinds[0]} and {kinds[1]}, expected int16")
-    return [_node("Cast", ["input_0"], "left", to=6), _node("Cast", ["input_1"], "right", to=6),
-            _node("MatMul", ["left", "right"])]  # fmt: skip
+    return parsed_nodes("""
+        left = Cast <to = 6> (input_0)
+        right = Cast <to = 6> (input_1)
+        output = MatMul (left, right)""")
 
 
 def _same(node: OnnxNode) -> list[Any]:
     check_attributes(node, "", {})
-    return [_node("Identity", ["input_0"])]
+    return [onnx_node("Identity", ["input_0"])]
 
 
 def _rfft(node: OnnxNode) -> list[Any]:
     check_attributes(node, "", {"normalized": 0, "onesided": 1, "signal_ndim": 1})
     rank = node.rank(0)
-    return [_constant([rank], "int64", "axes"), _node("Unsqueeze", ["input_0", "axes"], "pairs"),
-            _node("DFT", ["pairs"], axis=rank - 1, onesided=1)]  # fmt: skip
+    return [constant_node([rank], "int64", "axes"),
+            onnx_node("Unsqueeze", ["input_0", "axes"], "pairs"),
+            onnx_node("DFT", ["pairs"], axis=rank - 1, onesided=1)]  # fmt: skip
 
 
 #: The nodes of each operator, by its name.
 BODIES: dict[str, Body] = {
     "ExpandDims": _expand_dims, "GatherND": _gather_nd, "GridSample": _grid_sample,
     "MatMulInteger16": _integer_product, "Pad": _pad, "Range": _range, "Rfft": _rfft,
-    "SampleOp": _same, "Trilu": _trilu,
+    "SampleOp": _same, "Trilu": _trilu, **contributed_arithmetic.BODIES,
 }  # fmt: skip

@@ -23,7 +23,7 @@ from . import (
 )
 from .arithmetic import extrema, powers, quotients, sums_and_norms
 from .attention import distance_bias, grouped_query, multi_head, rotary_heads
-from .contributions import bias_layers
+from .contributions import bias_layers, bias_softmax
 from .detection import roi_align, suppression
 from .experts import mixture, packed_mixture
 from .indexing import index_operators
@@ -33,12 +33,13 @@ from .recurrence import causal_convolution, dynamic_lstm, recurrent
 from .shaping import grids, resizing, shapes, slices_and_pads
 
 __all__ = [
-    "CONVERTERS", "activations", "bias_layers", "bit_casts", "causal_convolution", "channel_norms",
-    "channels_last", "contributed", "contributed_quantized", "control", "convolution", "deformable",
-    "distance_bias", "dynamic_lstm", "elementwise_operators", "embedding_norm", "extrema",
-    "feature_rows", "grids", "grouped_query", "image_norms", "index_operators", "mixture",
-    "multi_head", "nbits", "ngram_counts", "normalization", "optionals", "packed_mixture", "pools",
-    "powers", "products", "quantize_linear", "quantized", "quotients", "recurrent", "resizing",
+    "CONVERTERS", "activations", "bias_layers", "bias_softmax", "bit_casts",
+    "causal_convolution", "channel_norms", "channels_last", "contributed",
+    "contributed_quantized", "control", "convolution", "deformable", "distance_bias",
+    "dynamic_lstm", "elementwise_operators", "embedding_norm", "extrema", "feature_rows",
+    "grids", "grouped_query", "image_norms", "index_operators", "mixture", "multi_head",
+    "nbits", "ngram_counts", "normalization", "optionals", "packed_mixture", "pools", "powers",
+    "products", "quantize_linear", "quantized", "quotients", "recurrent", "resizing",
     "roi_align", "rotary_heads", "scans", "sequences", "shapes", "slices_and_pads", "spectral",
     "sums_and_norms", "suppression", "transposed", "trees",
 ]  # fmt: skip
