@@ -28,12 +28,12 @@ from .detection import roi_align, suppression
 from .experts import mixture, packed_mixture
 from .indexing import index_operators
 from .norms import channel_norms, embedding_norm, image_norms, normalization
-from .packed_weights import nbits
+from .packed_weights import bnb4, nbits
 from .recurrence import causal_convolution, dynamic_lstm, recurrent
 from .shaping import grids, resizing, shapes, slices_and_pads
 
 __all__ = [
-    "CONVERTERS", "activations", "bias_layers", "bias_softmax", "bit_casts",
+    "CONVERTERS", "activations", "bias_layers", "bias_softmax", "bit_casts", "bnb4",
     "causal_convolution", "channel_norms", "channels_last", "contributed",
     "contributed_quantized", "control", "convolution", "deformable", "distance_bias",
     "dynamic_lstm", "elementwise_operators", "embedding_norm", "extrema", "feature_rows",
