@@ -16,13 +16,11 @@ _OPERATORS = {
 #: Operators of ONNX Runtime's domain.
 _CONTRIBUTED = {
     _STRINGS: "Tokenizer",
-    _SIZE: "Unique RemovePadding",
+    _SIZE: "Unique",
     "it runs a decoder until the sequences end; compile the decoder, and generate outside of it":
         "BeamSearch GreedySearch Sampling WhisperBeamSearch",
     "it writes to a cache that calls share; export the model with MultiHeadAttention":
         "DecoderMaskedMultiHeadAttention DecoderMaskedSelfAttention",
-    "how many tokens are packed is data; export the model with padding":
-        "PackedAttention PackedMultiHeadAttention",
     "it has a program of another runtime; export the model without it": "EPContext Snpe",
     "its result has another size by ONNX Runtime's kernel than by its schema; use DFT of ONNX":
         "Irfft",
