@@ -19,8 +19,6 @@ _CONTRIBUTED = {
     _SIZE: "Unique",
     "it runs a decoder until the sequences end; compile the decoder, and generate outside of it":
         "BeamSearch GreedySearch Sampling WhisperBeamSearch",
-    "it writes to a cache that calls share; export the model with MultiHeadAttention":
-        "DecoderMaskedMultiHeadAttention DecoderMaskedSelfAttention",
     "it has a program of another runtime; export the model without it": "EPContext Snpe",
     "its result has another size by ONNX Runtime's kernel than by its schema; use DFT of ONNX":
         "Irfft",

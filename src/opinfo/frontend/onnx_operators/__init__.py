@@ -22,7 +22,14 @@ from . import (
     transposed,
 )
 from .arithmetic import extrema, powers, quotients, sums_and_norms
-from .attention import distance_bias, grouped_query, multi_head, packed_tokens, rotary_heads
+from .attention import (
+    decoder_step,
+    distance_bias,
+    grouped_query,
+    multi_head,
+    packed_tokens,
+    rotary_heads,
+)
 from .contributions import bias_layers, bias_softmax
 from .detection import roi_align, suppression
 from .experts import mixture, packed_mixture
@@ -35,11 +42,11 @@ from .shaping import grids, resizing, shapes, slices_and_pads
 __all__ = [
     "CONVERTERS", "activations", "bias_layers", "bias_softmax", "bit_casts", "bnb4",
     "causal_convolution", "channel_norms", "channels_last", "contributed",
-    "contributed_quantized", "control", "convolution", "deformable", "distance_bias",
-    "dynamic_lstm", "elementwise_operators", "embedding_norm", "extrema", "feature_rows",
-    "grids", "grouped_query", "image_norms", "index_operators", "mixture", "multi_head",
-    "nbits", "ngram_counts", "normalization", "optionals", "packed_mixture", "packed_tokens",
-    "pools", "powers", "products", "quantize_linear", "quantized", "quotients", "recurrent",
-    "resizing", "roi_align", "rotary_heads", "scans", "sequences", "shapes", "slices_and_pads",
-    "spectral", "sums_and_norms", "suppression", "transposed", "trees",
+    "contributed_quantized", "control", "convolution", "decoder_step", "deformable",
+    "distance_bias", "dynamic_lstm", "elementwise_operators", "embedding_norm", "extrema",
+    "feature_rows", "grids", "grouped_query", "image_norms", "index_operators", "mixture",
+    "multi_head", "nbits", "ngram_counts", "normalization", "optionals", "packed_mixture",
+    "packed_tokens", "pools", "powers", "products", "quantize_linear", "quantized", "quotients",
+    "recurrent", "resizing", "roi_align", "rotary_heads", "scans", "sequences", "shapes",
+    "slices_and_pads", "spectral", "sums_and_norms", "suppression", "transposed", "trees",
 ]  # fmt: skip

@@ -37,9 +37,11 @@ PRODUCTS = frozenset({"Conv", "ConvTranspose", "MatMul", "Gemm", "FusedConv", "F
 
 #: Operators of ONNX Runtime that have products inside, or operands of several dtypes, whose
 #: converters widen the rest; results are of the first operand's dtype.
-MIXED = frozenset({"Attention", "GroupNorm", "GroupQueryAttention", "MatMulBnb4", "MatMulNBits",
-                   "MoE", "MultiHeadAttention", "PackedAttention", "PackedMultiHeadAttention",
-                   "QMoE", "SkipGroupNorm"})  # fmt: skip
+MIXED = frozenset(
+    "Attention DecoderMaskedMultiHeadAttention DecoderMaskedSelfAttention GroupNorm "
+    "GroupQueryAttention MatMulBnb4 MatMulNBits MoE MultiHeadAttention PackedAttention "
+    "PackedMultiHeadAttention QMoE SkipGroupNorm SparseAttention".split()
+)
 
 
 def accumulated(data: Any) -> str | None:

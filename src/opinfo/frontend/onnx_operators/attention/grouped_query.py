@@ -6,14 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from tvm import relax, te, tirx
+from tvm import relax
 
 from ...onnx_graph.contributed_attributes import check_absent, check_attributes, count_of_heads
 from ...onnx_graph.conversion.converter_table import MICROSOFT, converts
 from ...onnx_graph.onnx_node import OnnxNode, dims_of
 from ...onnx_graph.scalars import is_expr
-from ...onnx_graph.values import Dim
-from .cache_rows import written_after
+from .cache_rows import with_columns, written_after
 from .heads import Scores, attended, hidden_size, split
 from .rotary_heads import cosines_and_sines, rotated
 from .score_masks import LOWEST, ScoreExtents, bias, kept, positions, summed
@@ -154,7 +153,7 @@ def _bias(node: OnnxNode, sizes: ScoreExtents) -> Any:
         return None
     keys, total = node.shape(10)[-1], _total(node)
     if node.arithmetic.equal(keys, total) and not node.arithmetic.equal(total, sizes.keys):
-        return _widened(node, bias(node, 10, replace(sizes, keys=total)), sizes.keys)
+        return with_columns(node, bias(node, 10, replace(sizes, keys=total)), sizes.keys)
     if (
         not node.arithmetic.equal(keys, sizes.keys)
         and not is_expr(sizes.keys)
@@ -163,21 +162,6 @@ def _bias(node: OnnxNode, sizes: ScoreExtents) -> Any:
         node.refuse(f"attention_bias has {keys} columns, expected one for each of {total} keys or "
                     f"of {sizes.keys} rows of the cache")  # fmt: skip
     return bias(node, 10, sizes)
-
-
-def _widened(node: OnnxNode, data: Any, columns: Dim) -> Any:
-    """Return a bias with columns of 0 behind, for rows of the cache that the mask hides."""
-
-    def wide(short: te.Tensor) -> te.Tensor:
-        *outer, count = short.shape
-        zero = tirx.const(0, short.dtype)
-        return te.compute(
-            (*outer, columns),
-            lambda b, h, q, k: tirx.if_then_else(k < count, short[b, h, q, k], zero), name="bias"
-        )  # fmt: skip
-
-    out = node.emit(node.builder.call_te(wide, data, primfunc_name_hint="bias_columns"))
-    return node.cast_shape(out, [*dims_of(data)[:3], columns])
 
 
 def _sink(node: OnnxNode) -> Any:
