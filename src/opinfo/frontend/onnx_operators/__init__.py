@@ -21,7 +21,7 @@ from . import (
     spectral,
     transposed,
 )
-from .arithmetic import extrema, powers, quotients, sums_and_norms
+from .arithmetic import extrema, powers, quotients, square_matrices, sums_and_norms
 from .attention import (
     decoder_step,
     distance_bias,
@@ -48,5 +48,6 @@ __all__ = [
     "multi_head", "nbits", "ngram_counts", "normalization", "optionals", "packed_mixture",
     "packed_tokens", "pools", "powers", "products", "quantize_linear", "quantized", "quotients",
     "recurrent", "resizing", "roi_align", "rotary_heads", "scans", "sequences", "shapes",
-    "slices_and_pads", "spectral", "sums_and_norms", "suppression", "transposed", "trees",
+    "slices_and_pads", "spectral", "square_matrices", "sums_and_norms", "suppression",
+    "transposed", "trees",
 ]  # fmt: skip
