@@ -31,7 +31,7 @@ from .attention import (
     rotary_heads,
 )
 from .contributions import bias_layers, bias_softmax
-from .detection import roi_align, suppression
+from .detection import crop_and_resize, roi_align, suppression
 from .experts import mixture, packed_mixture
 from .indexing import index_operators
 from .norms import channel_norms, embedding_norm, image_norms, normalization
@@ -42,12 +42,12 @@ from .shaping import grids, resizing, shapes, slices_and_pads
 __all__ = [
     "CONVERTERS", "activations", "bias_layers", "bias_softmax", "bit_casts", "bnb4",
     "causal_convolution", "channel_norms", "channels_last", "contributed",
-    "contributed_quantized", "control", "convolution", "decoder_step", "deformable",
-    "distance_bias", "dynamic_lstm", "elementwise_operators", "embedding_norm", "extrema",
-    "feature_rows", "grids", "grouped_query", "image_norms", "index_operators", "mixture",
-    "multi_head", "nbits", "ngram_counts", "normalization", "optionals", "packed_mixture",
-    "packed_tokens", "pools", "powers", "products", "quantize_linear", "quantized", "quotients",
-    "recurrent", "resizing", "roi_align", "rotary_heads", "scans", "sequences", "shapes",
-    "slices_and_pads", "spectral", "square_matrices", "sums_and_norms", "suppression",
-    "transposed", "trees",
+    "contributed_quantized", "control", "convolution", "crop_and_resize", "decoder_step",
+    "deformable", "distance_bias", "dynamic_lstm", "elementwise_operators", "embedding_norm",
+    "extrema", "feature_rows", "grids", "grouped_query", "image_norms", "index_operators",
+    "mixture", "multi_head", "nbits", "ngram_counts", "normalization", "optionals",
+    "packed_mixture", "packed_tokens", "pools", "powers", "products", "quantize_linear",
+    "quantized", "quotients", "recurrent", "resizing", "roi_align", "rotary_heads", "scans",
+    "sequences", "shapes", "slices_and_pads", "spectral", "square_matrices", "sums_and_norms",
+    "suppression", "transposed", "trees",
 ]  # fmt: skip
