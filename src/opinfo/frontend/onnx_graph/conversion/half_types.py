@@ -43,6 +43,9 @@ MIXED = frozenset(
     "PackedMultiHeadAttention QMoE SkipGroupNorm SparseAttention".split()
 )
 
+#: Results whose dtype is that of another operand: the operand of each, by the operator.
+OTHERS = {"LinearAttention": {1: 3}}
+
 
 def accumulated(data: Any) -> str | None:
     """Return the dtype of a product's sums, or None if it is the operands' own."""
@@ -111,7 +114,9 @@ def _result_dtypes(node: OnnxNode, count: int) -> list[str | None]:
     try:
         schema = onnx.defs.get_schema(node.op, node.opset, node.domain)
     except onnx.defs.SchemaError:
-        return [half] * count
+        others = OTHERS.get(node.op, {}) if node.domain else {}
+        return [node.value(others[k]).dtype if k in others and node.has(others[k]) else half
+                for k in range(count)]  # fmt: skip
     dtypes: dict[str, str] = {}
     for k, value in enumerate(node.inputs):
         if isinstance(value, TensorValue):
