@@ -29,6 +29,7 @@ from .attention import (
     multi_head,
     packed_tokens,
     rotary_heads,
+    sparse_blocks,
 )
 from .contributions import bias_layers, bias_softmax
 from .detection import crop_and_resize, roi_align, suppression
@@ -48,6 +49,6 @@ __all__ = [
     "linear_attention", "mixture", "multi_head", "nbits", "ngram_counts", "normalization",
     "optionals", "packed_mixture", "packed_tokens", "pools", "powers", "products",
     "quantize_linear", "quantized", "quotients", "recurrent", "resizing", "roi_align",
-    "rotary_heads", "scans", "sequences", "shapes", "slices_and_pads", "spectral",
-    "square_matrices", "sums_and_norms", "suppression", "transposed", "trees",
+    "rotary_heads", "scans", "sequences", "shapes", "slices_and_pads", "sparse_blocks",
+    "spectral", "square_matrices", "sums_and_norms", "suppression", "transposed", "trees",
 ]  # fmt: skip
