@@ -6,7 +6,7 @@ from typing import Any
 
 from tvm import relax
 
-from ...formulas.linear_attention import LinearAttention
+from ...formulas.matrix_recurrence import LinearAttention
 from ...onnx_graph.contributed_attributes import check_attributes, count_of_heads
 from ...onnx_graph.conversion.converter_table import MICROSOFT, converts
 from ...onnx_graph.onnx_node import OnnxNode
