@@ -11,7 +11,7 @@ from onnx import helper
 from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
 from opinfo.frontend.checks.error import FrontendError
 from opinfo.frontend.formats.from_onnx import from_model
-from opinfo.frontend.onnx_graph.contributed_functions import BODIES
+from opinfo.frontend.onnx_functions.contributed_functions import BODIES
 from opinfo.frontend.onnx_graph.conversion.converter_table import MICROSOFT
 from opinfo.frontend.onnx_operators import CONVERTERS
 from tests.onnx_import.against_runtime import compare, contributed, floats, model

@@ -168,7 +168,7 @@ def test_inputs_of_other_types_are_named() -> None:
     ("op", "reason"),
     [("Bernoulli", "its result is random.*give the numbers as an input"),
      ("RandomUniformLike", "its result is random"),
-     ("Unique", "the size of its result is data; compute it before the call"),
+     ("Momentum", "it is a step of training"),
      ("StringSplit", "it works on strings")],
 )  # fmt: skip
 def test_operators_without_a_lowering_say_why(op: str, reason: str) -> None:

@@ -5,7 +5,7 @@
     RestorePadding: [tokens, size] -> [batch, length, size]
 
 How many tokens there are is data, and so a symbolic size from `RemovePadding` on. Sequences are
-padded at their ends. The first and the last are functions (`contributed_functions`).
+padded at their ends. The first and the last are functions (`onnx_functions/packed_rows.py`).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .onnx_node import OnnxNode
+from ..onnx_graph.onnx_node import OnnxNode
 
 
 def onnx_node(op: str, inputs: Sequence[str], output: str = "output", **attrs: Any) -> Any:
@@ -52,3 +52,9 @@ def parsed_nodes(text: str) -> list[Any]:
     from onnx import parser
 
     return list(parser.parse_graph(f"body (float x) => (float y) {{ {text} }}").node)
+
+
+def numbers() -> list[Any]:
+    """Return constants that bodies share."""
+    return [constant_node(value, "int64", name) for name, value in
+            (("zero", 0), ("one", 1), ("zeros", [0]), ("ones", [1]), ("rest", [-1]))]  # fmt: skip

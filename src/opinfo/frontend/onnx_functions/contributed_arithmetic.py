@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .contributed_attributes import check_attributes
+from ..onnx_graph.contributed_attributes import check_attributes
+from ..onnx_graph.onnx_node import OnnxNode
 from .function_nodes import constant_node, parsed_nodes
-from .onnx_node import OnnxNode
 
 
 def _dropout(node: OnnxNode, training: int) -> list[Any]:

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..onnx_graph.contributed_attributes import check_attributes
+from ..onnx_graph.onnx_node import OnnxNode
 from . import contributed_arithmetic
-from .contributed_attributes import check_attributes
 from .function_nodes import as_int64, constant_node, of_rank, onnx_node, parsed_nodes
-from .onnx_node import OnnxNode
+from .packed_rows import with_padding, without_padding
+from .unique_elements import unique
 
 #: The domain of the operators.
 DOMAIN = "com.microsoft"
@@ -113,82 +115,12 @@ def _rfft(node: OnnxNode) -> list[Any]:
             onnx_node("DFT", ["pairs"], axis=rank - 1, onesided=1)]  # fmt: skip
 
 
-def _without_padding(node: OnnxNode) -> list[Any]:
-    """Return the tokens, the places of tokens and of padding, where sequences end, and the longest.
-
-    A flag says for each place whether it has a token; running sums number those with and without.
-    """
-    check_attributes(node, "", {})
-    if node.rank(0) != 3:
-        node.refuse(f"its input has {node.rank(0)} dimensions, expected 3")
-    return [*_numbers(), *parsed_nodes("""
-        grid = Shape <end = 2> (input_0)
-        width = Shape <start = 2> (input_0)
-        long = Shape <start = 1, end = 2> (input_0)
-        length = Squeeze (long)
-        steps = Range (zero, length, one)
-        counts = Cast <to = 7> (input_1)
-        column = Unsqueeze (counts, ones)
-        inside = Less (steps, column)
-        flags = Reshape (inside, rest)
-        sizes = Concat <axis = 0> (rest, width)
-        rows = Reshape (input_0, sizes)
-        output = Compress <axis = 0> (rows, flags)
-        with = Cast <to = 7> (flags)
-        clear = Not (flags)
-        without = Cast <to = 7> (clear)
-        earlier = CumSum (with, zero)
-        empty = CumSum (without, zero)
-        tokens = ReduceSum (with)
-        later = Add (tokens, empty)
-        number = Where (flags, earlier, later)
-        place = Sub (number, one)
-        many = Size (flags)
-        numbers = Range (zero, many, one)
-        offsets = ScatterElements <axis = 0> (numbers, place, numbers)
-        table = Reshape (offsets, grid)
-        output_1 = Cast <to = 6> (table)
-        sums = CumSum (counts, zero)
-        ends = Concat <axis = 0> (zeros, sums)
-        output_2 = Cast <to = 6> (ends)
-        longest = ReduceMax (counts)
-        output_3 = Cast <to = 6> (longest)""")]  # fmt: skip
-
-
-def _with_padding(node: OnnxNode) -> list[Any]:
-    """Put tokens back to their places, and zeros elsewhere."""
-    check_attributes(node, "", {})
-    if [node.rank(0), node.rank(1)] != [2, 2]:
-        node.refuse(f"inputs of {node.rank(0)} and {node.rank(1)} dimensions, expected 2 and 2")
-    return [*_numbers(), *parsed_nodes("""
-        flat = Reshape (input_1, rest)
-        tokens = Shape <end = 1> (input_0)
-        many = Squeeze (tokens)
-        numbers = Range (zero, many, one)
-        first = Gather (flat, numbers)
-        wide = Cast <to = 7> (first)
-        places = Unsqueeze (wide, ones)
-        total = Shape (flat)
-        width = Shape <start = 1> (input_0)
-        sizes = Concat <axis = 0> (total, width)
-        nothing = ConstantOfShape (sizes)
-        padding = CastLike (nothing, input_0)
-        full = ScatterND (padding, places, input_0)
-        grid = Shape (input_1)
-        whole = Concat <axis = 0> (grid, width)
-        output = Reshape (full, whole)""")]  # fmt: skip
-
-
-def _numbers() -> list[Any]:
-    """Return constants that bodies share."""
-    return [constant_node(value, "int64", name) for name, value in
-            (("zero", 0), ("one", 1), ("zeros", [0]), ("ones", [1]), ("rest", [-1]))]  # fmt: skip
-
-
 #: The nodes of each operator, by its name.
 BODIES: dict[str, Body] = {
     "ExpandDims": _expand_dims, "GatherND": _gather_nd, "GridSample": _grid_sample,
     "MatMulInteger16": _integer_product, "Pad": _pad, "Range": _range,
-    "RemovePadding": _without_padding, "RestorePadding": _with_padding, "Rfft": _rfft,
-    "SampleOp": _same, "Trilu": _trilu, **contributed_arithmetic.BODIES,
+    "RemovePadding": without_padding, "RestorePadding": with_padding, "Rfft": _rfft,
+    "SampleOp": _same, "Trilu": _trilu, "Unique": unique, **contributed_arithmetic.BODIES,
 }  # fmt: skip
+#: Operators of ONNX's own domain that have no function there.
+OF_ONNX = frozenset({"Unique"})
