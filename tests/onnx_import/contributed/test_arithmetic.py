@@ -100,6 +100,28 @@ def test_gates(dtype: str) -> None:
     compare(proto, *feeds, tolerance=1e-5 if dtype == "float32" else 2e-3)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("attrs", [{}, {"activation_alpha": 1.702, "activation_beta": 1.0,
+                                        "limit": 0.5}])  # fmt: skip
+def test_gated_linear_units(attrs: dict[str, float], dtype: str) -> None:
+    """ONNX Runtime has them on GPUs only."""
+    nodes = [contributed("SwiGLU", ["x", "r"], ["y"], **attrs),
+             contributed("SwiGLU", ["x"], ["z"], **attrs)]  # fmt: skip
+    inputs: Inputs = {name: (["b", 3, 4], dtype) for name in "xr"}
+    x, r = (2 * floats(2, 3, 4, seed=k).astype(dtype) for k in (0, 1))
+    got = outputs(model(nodes, inputs, "yz"), {"x": x, "r": r})
+    limit = attrs.get("limit", np.inf)
+    for result, (gate, up) in zip(got, [(x, r), np.split(x, 2, -1)], strict=True):
+        g, u = (
+            np.minimum(gate.astype("float64"), limit),
+            np.clip(up.astype("float64"), -limit, limit),
+        )
+        expected = g / (1 + np.exp(-attrs.get("activation_alpha", 1.0) * g))
+        expected = expected * (u + attrs.get("activation_beta", 0.0))
+        assert result.dtype == dtype
+        np.testing.assert_allclose(result, expected, atol=1e-5 if dtype == "float32" else 4e-3)
+
+
 @pytest.mark.parametrize(
     ("op", "names", "attrs", "reason"),
     [("BiasDropout", "x v r half yes", {}, "training_mode is true, expected inference"),

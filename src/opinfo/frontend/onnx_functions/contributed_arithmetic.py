@@ -153,11 +153,35 @@ def _scaled_silu(node: OnnxNode) -> list[Any]:
         output = Mul (rounded, share)""")]  # fmt: skip
 
 
+def _gated_linear(node: OnnxNode) -> list[Any]:
+    """Return gate * sigmoid(alpha * gate) * (up + beta), both halves limited, in float32."""
+    check_attributes(node, "activation_alpha activation_beta limit", {"round_activation": 0})
+    limit = float(node.attr("limit", 0.0))
+    halves = ("gate_half = Identity (input_0)\nup_half = Identity (input_1)" if node.has(1) else
+              "gate_half, up_half = Split <axis = -1> (input_0)")  # fmt: skip
+    clips = ("low = Min (gate, high)\nup_low = Min (up, high)\nflat = Max (up_low, least)"
+             if limit > 0 else "low = Identity (gate)\nflat = Identity (up)")  # fmt: skip
+    numbers = {"high": limit, "least": -limit, "alpha": node.attr("activation_alpha", 1.0),
+               "beta": node.attr("activation_beta", 0.0)}  # fmt: skip
+    return [*(constant_node(value, "float32", name) for name, value in numbers.items()),
+            *parsed_nodes(f"""
+        {halves}
+        gate = Cast <to = 1> (gate_half)
+        up = Cast <to = 1> (up_half)
+        {clips}
+        scaled = Mul (low, alpha)
+        share = Sigmoid (scaled)
+        active = Mul (low, share)
+        linear = Add (flat, beta)
+        result = Mul (active, linear)
+        output = CastLike (result, input_0)""")]  # fmt: skip
+
+
 #: The nodes of each operator, by its name.
 BODIES: dict[str, Callable[[OnnxNode], list[Any]]] = {
     "BiasDropout": _bias_dropout, "BitmaskBiasDropout": _bias_dropout,
     "BitmaskDropout": _bitmask_dropout, "CDist": _distances, "ComplexMul": _complex_product,
     "ComplexMulConj": _complex_product, "GatedAdd": _gated_sum, "GatedRMSNorm": _gated_norm,
     "GemmFastGelu": _product_and_gelu, "LinearAttentionGate": _attention_gate,
-    "ScaledSiLU": _scaled_silu,
+    "ScaledSiLU": _scaled_silu, "SwiGLU": _gated_linear,
 }  # fmt: skip
