@@ -91,7 +91,7 @@ def test_a_missing_bound_is_the_last_finite_number(names: list[str], dtype: str)
     proto = model([node], {"x": (("n",), dtype)}, weights=weights)
     result = _call(_machine(from_model(proto, {})), x)[0]
     np.testing.assert_array_equal(result, reference(proto, {"x": x})[0])
-    limits = {"low": np.finfo(dtype).min, "high": np.finfo(dtype).max, **weights}
+    limits: dict[str, Any] = {"low": np.finfo(dtype).min, "high": np.finfo(dtype).max, **weights}
     np.testing.assert_array_equal(result, np.clip(x, limits["low"], limits["high"]))
     constant = model([node, helper.make_node("Add", ["y", "z"], ["s"])], {"z": ((6,), dtype)}, "s",
                      {**weights, "x": x})  # fmt: skip

@@ -72,7 +72,7 @@ def test_a_product_and_its_gelu() -> None:
     proto = model(nodes, {"x": (["b", 3, 4], "float32")}, "yz", {"w": w, "v": v})
 
     def gelu(s: Array) -> Array:
-        return 0.5 * s * (1 + np.tanh(np.sqrt(2 / np.pi) * (s + 0.044715 * s**3)))
+        return np.asarray(0.5 * s * (1 + np.tanh(np.sqrt(2 / np.pi) * (s + 0.044715 * s**3))))
 
     y, z = outputs(proto, {"x": x})
     np.testing.assert_allclose(y, gelu(x @ w + v), atol=1e-5)

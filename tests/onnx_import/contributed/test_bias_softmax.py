@@ -22,7 +22,8 @@ def expected(x: Array, bias: Array, axis: int, inner: bool) -> Array:
     repeats = len(rows) // len(own)
     scores = rows + (np.repeat(own, repeats, 0) if inner else np.tile(own, (repeats, 1)))
     weights = np.exp(scores - scores.max(1, keepdims=True))
-    return (weights / weights.sum(1, keepdims=True)).reshape(x.shape)
+    result: Array = (weights / weights.sum(1, keepdims=True)).reshape(x.shape)
+    return result
 
 
 FORMS = [((2, 1, 1, 5), 3, 1), ((1, 1, 4, 5), 3, 0), ((4, 5), -1, 0), ((1, 3, 4, 5), -1, 0),

@@ -30,7 +30,8 @@ def matrices(*sizes: int, dtype: str = "float32") -> Array:
     """Return matrices whose pivots are not on the diagonal."""
     *outer, n = sizes
     orders = np.random.default_rng(n).permuted(np.tile(np.arange(n), (*outer, 1)), axis=-1)
-    return (floats(*outer, n, n, seed=n) + 3 * np.eye(n)[orders]).astype(dtype)
+    result: Array = (floats(*outer, n, n, seed=n) + 3 * np.eye(n)[orders]).astype(dtype)
+    return result
 
 
 @pytest.mark.parametrize("op", NODES)

@@ -19,7 +19,7 @@ def inverses(data: Any) -> Any:
     def body(inputs: Any, outputs: Any) -> Any:
         with IRBuilder() as builder:
             with T.serial(0, data.shape[0]) as b:
-                _invert(*(T.buffer_proxy(x) for x in (*inputs, *outputs)), b, data.shape[1])
+                _invert(_proxies(inputs, outputs), b, data.shape[1])
             return builder.get()
 
     dtypes = [str(data.dtype)] * 2
@@ -32,15 +32,20 @@ def determinants(data: Any) -> Any:
     def body(inputs: Any, outputs: Any) -> Any:
         with IRBuilder() as builder:
             with T.serial(0, data.shape[0]) as b:
-                _determine(*(T.buffer_proxy(x) for x in (*inputs, *outputs)), b, data.shape[1])
+                _determine(_proxies(inputs, outputs), b, data.shape[1])
             return builder.get()
 
     shapes, dtypes = [(data.shape[0],), data.shape], [str(data.dtype)] * 2
     return te.extern(shapes, [data], body, dtype=dtypes, name="determinant")
 
 
-def _invert(data: Any, out: Any, work: Any, b: Any, n: Any) -> None:
+def _proxies(inputs: Any, outputs: Any) -> list[Any]:
+    return [T.buffer_proxy(x) for x in (*inputs, *outputs)]
+
+
+def _invert(buffers: list[Any], b: Any, n: Any) -> None:
     """Reduce a matrix to the identity, and do the same to the identity."""
+    data, out, work = buffers
     dtype = data.dtype
     with T.serial(0, n) as i, T.serial(0, n) as j:
         work[b, i, j] = data[b, i, j]
@@ -63,8 +68,9 @@ def _invert(data: Any, out: Any, work: Any, b: Any, n: Any) -> None:
                         out[b, i, j] = out[b, i, j] - own[0] * out[b, k, j]
 
 
-def _determine(data: Any, out: Any, work: Any, b: Any, n: Any) -> None:
+def _determine(buffers: list[Any], b: Any, n: Any) -> None:
     """Reduce a matrix to a triangle, the product of whose pivots is the determinant."""
+    data, out, work = buffers
     dtype = data.dtype
     zero = tirx.const(0, dtype)
     with T.serial(0, n) as i, T.serial(0, n) as j:

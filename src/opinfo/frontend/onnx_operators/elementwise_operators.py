@@ -83,7 +83,7 @@ def _bound(node: OnnxNode, k: int, name: str) -> Any:
     kind = np.dtype(node.dtype(0))
     if kind.kind in "iu":
         return None
-    largest = float(ml_dtypes.finfo(kind).max)
+    largest = float(ml_dtypes.finfo(kind).max)  # type: ignore[no-untyped-call]
     if node.opset < BOUNDS_AS_INPUTS:
         largest = min(largest, float(np.finfo("float32").max))
     return largest if name == "max" else -largest

@@ -50,7 +50,9 @@ def feed(names: list[str], batch: int, past: int, dtype: str = "float32") -> dic
     for k, name in enumerate(names):
         if name and name != "one":
             dims, kind = sizes_of(dtype)[name]
-            arrays[name] = floats(*(extents.get(d, d) for d in dims), seed=k).astype(kind)
+            arrays[name] = floats(
+                *(extents[d] if d in extents else int(d) for d in dims), seed=k
+            ).astype(kind)
     if "past" in arrays:
         arrays["past"] = np.array([past], "int32")
     if "mask" in arrays:

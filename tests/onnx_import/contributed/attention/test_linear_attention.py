@@ -34,9 +34,10 @@ def inputs_of(heads: tuple[int, int, int], gates: int, rates: int) -> Inputs:
 
 
 def feed(inputs: Inputs, batch: int, steps: int) -> dict[str, Array]:
-    arrays = {}
+    arrays: dict[str, Array] = {}
+    extents: dict[Any, int] = {"n": batch, "t": steps}
     for k, (name, (dims, dtype)) in enumerate(inputs.items()):
-        arrays[name] = floats(*({"n": batch, "t": steps}.get(d, d) for d in dims), seed=k)
+        arrays[name] = floats(*(extents[d] if d in extents else int(d) for d in dims), seed=k)
         if name == "g":
             arrays[name] = -np.abs(arrays[name])
         if name == "b":

@@ -22,7 +22,8 @@ PLACES: Inputs = {"p": ([3, "b", "l"], "int64")}
 
 def feed(inputs: Inputs, batch: int, length: int) -> dict[str, Array]:
     dims, dtype = inputs["x"]
-    x = floats(*({"b": batch, "l": length}.get(d, d) for d in dims)).astype(dtype)
+    extents: dict[Any, int] = {"b": batch, "l": length}
+    x = floats(*(extents[d] if d in extents else int(d) for d in dims)).astype(dtype)
     return {"x": x, "p": np.random.default_rng(length).integers(0, ROWS, (3, batch, length))}
 
 

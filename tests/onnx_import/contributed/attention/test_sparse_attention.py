@@ -51,8 +51,10 @@ def inputs_of(dtype: str, packed: bool) -> Inputs:
 
 def feed(inputs: Inputs, queries: int, lengths: list[int]) -> dict[str, Array]:
     extents: dict[Any, int] = {"b": len(lengths), "s": queries}
-    arrays = {name: floats(*(extents.get(d, d) for d in dims), seed=k).astype(dtype)
-              for k, (name, (dims, dtype)) in enumerate(inputs.items())}  # fmt: skip
+    arrays: dict[str, Array] = {}
+    for k, (name, (dims, dtype)) in enumerate(inputs.items()):
+        sizes = [extents[d] if d in extents else int(d) for d in dims]
+        arrays[name] = floats(*sizes, seed=k).astype(dtype)
     return {**arrays, "total": np.array([max(lengths)], "int32"),
             "lengths": np.array(lengths, "int32")}  # fmt: skip
 
