@@ -164,6 +164,26 @@ def test_loops_and_sequences_are_unrolled() -> None:
     compare(proto, {"x": floats(2)})
 
 
+@pytest.mark.parametrize("outer", ["node", "weight", "same"])
+def test_a_weight_of_a_branch_that_hides_another_value(outer: str) -> None:
+    """ONNX Runtime takes the inner one, or the outer one if the condition is constant."""
+    own = _graph([make("Add", ["t", "x"], ["r"])], ["r"])
+    own.initializer.append(onnx.numpy_helper.from_array(np.array([10], "float32"), "t"))
+    other = _graph([make("Mul", ["t", "x"], ["q"])], ["q"])
+    nodes = [make("If", ["flag"], ["y"], then_branch=own, else_branch=other, name="here"),
+             make("If", ["yes"], ["z"], then_branch=own, else_branch=other)]  # fmt: skip
+    nodes = [make("Neg", ["x"], ["t"]), *nodes] if outer == "node" else nodes
+    weights: dict[str, Array] = {"yes": np.array(True)}
+    number = {"weight": 3, "same": 10}.get(outer)
+    weights |= {} if number is None else {"t": np.array([number], "float32")}
+    proto = model(nodes, {"x": (["n"], "float32"), "flag": ([], "bool")}, ["y", "z"], weights)
+    if outer == "same":
+        compare(proto, *({"x": floats(3), "flag": np.array(f)} for f in (True, False)))
+        return
+    with pytest.raises(FrontendError, match=r"here.*weight 't' of the branch 'body' has the name"):
+        from_model(proto, {})
+
+
 def test_a_graph_is_mapped_over_sequences() -> None:
     """By the function of the schema, which ONNX Runtime does not take without types."""
     body = _graph([make("Add", ["a", "b"], ["s"]), make("Mul", ["s", "x"], ["p"])], ["s", "p"],
