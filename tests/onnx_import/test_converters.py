@@ -10,8 +10,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from opinfo.frontend.checks.error import FrontendError
+from opinfo.frontend.formats.from_onnx import from_model
 from tests.models.weights import Array
-from tests.onnx_import.against_runtime import Inputs, compare, floats, model
+from tests.onnx_import.against_runtime import Inputs, compare, floats, model, outputs
 
 make = helper.make_node
 IMAGE: Inputs = {"x": ([1, 2, "h", "w"], "float32")}
@@ -160,6 +162,56 @@ def test_loops_and_sequences_are_unrolled() -> None:
     weights = {"three": np.array(3), "one": np.array(1), "ones": np.array([1, 1, 1])}
     proto = model(nodes, {"x": ([2], "float32")}, ["last", "y"], weights)
     compare(proto, {"x": floats(2)})
+
+
+@pytest.mark.parametrize("outer", ["node", "weight", "same"])
+def test_a_weight_of_a_branch_that_hides_another_value(outer: str) -> None:
+    """ONNX Runtime takes the inner one, or the outer one if the condition is constant."""
+    own = _graph([make("Add", ["t", "x"], ["r"])], ["r"])
+    own.initializer.append(onnx.numpy_helper.from_array(np.array([10], "float32"), "t"))
+    other = _graph([make("Mul", ["t", "x"], ["q"])], ["q"])
+    nodes = [make("If", ["flag"], ["y"], then_branch=own, else_branch=other, name="here"),
+             make("If", ["yes"], ["z"], then_branch=own, else_branch=other)]  # fmt: skip
+    nodes = [make("Neg", ["x"], ["t"]), *nodes] if outer == "node" else nodes
+    weights: dict[str, Array] = {"yes": np.array(True)}
+    number = {"weight": 3, "same": 10}.get(outer)
+    weights |= {} if number is None else {"t": np.array([number], "float32")}
+    proto = model(nodes, {"x": (["n"], "float32"), "flag": ([], "bool")}, ["y", "z"], weights)
+    if outer == "same":
+        compare(proto, *({"x": floats(3), "flag": np.array(f)} for f in (True, False)))
+        return
+    with pytest.raises(FrontendError, match=r"here.*weight 't' of the branch 'body' has the name"):
+        from_model(proto, {})
+
+
+def test_a_graph_is_mapped_over_sequences() -> None:
+    """By the function of the schema, which ONNX Runtime does not take without types."""
+    body = _graph([make("Add", ["a", "b"], ["s"]), make("Mul", ["s", "x"], ["p"])], ["s", "p"],
+                  [helper.make_empty_tensor_value_info(name) for name in "ab"])  # fmt: skip
+    nodes = [make("SequenceConstruct", ["x", "z"], ["one"]),
+             make("SequenceConstruct", ["z", "z"], ["two"]),
+             make("SequenceMap", ["one", "two"], ["sums", "products"], body=body),
+             make("SequenceMap", ["one", "x"], ["with", "rest"], body=body),
+             *(make("ConcatFromSequence", [name], [f"{name}_y"], axis=0)
+               for name in ("sums", "products", "with", "rest"))]  # fmt: skip
+    names = ["sums_y", "products_y", "with_y", "rest_y"]
+    proto = model(nodes, {"x": (["n"], "float32"), "z": (["n"], "float32")}, names)
+    x, z = floats(3), floats(3, seed=1)
+    got = outputs(proto, {"x": x, "z": z})
+    expected = [[x + z, z + z], [(x + z) * x, (z + z) * x], [x + x, z + x], [(x + x) * x,
+                (z + x) * x]]  # fmt: skip
+    for a, b in zip(got, expected, strict=True):
+        np.testing.assert_allclose(a, np.concatenate(b), atol=1e-6)
+
+
+def test_sequences_of_other_lengths_are_not_mapped() -> None:
+    body = _graph([make("Add", ["a", "b"], ["s"])], ["s"],
+                  [helper.make_empty_tensor_value_info(name) for name in "ab"])  # fmt: skip
+    nodes = [make("SequenceConstruct", ["x"], ["one"]),
+             make("SequenceConstruct", ["x", "x"], ["two"]),
+             make("SequenceMap", ["one", "two"], ["y"], body=body, name="here")]  # fmt: skip
+    with pytest.raises(FrontendError, match=r"here.*have \[1, 2\] tensors, expected as many in"):
+        from_model(model(nodes, {"x": (["n"], "float32")}), {})
 
 
 def test_a_loop_whose_count_is_data() -> None:

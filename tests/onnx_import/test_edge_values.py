@@ -15,7 +15,7 @@ from opinfo.frontend.formats.from_onnx import from_model
 from opinfo.testing.unoptimised import unoptimised
 from tests.models.weights import Array
 
-from .against_runtime import compare, floats, model, outputs
+from .against_runtime import compare, floats, model, outputs, reference
 
 pytestmark = pytest.mark.skipif(VERSION < COMPLETE, reason="compiles models")
 INF, NAN = np.float32("inf"), np.float32("nan")
@@ -78,6 +78,39 @@ def test_a_row_of_attention_whose_keys_are_all_masked_is_zero() -> None:
     (y,) = _call(_machine(mod), q, k, v, np.array([[False, False], [False, True]]))
     np.testing.assert_array_equal(y[:, :, 0], 0)
     np.testing.assert_allclose(y[:, :, 1], v[:, :, 1], atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("names", [["x"], ["x", "low"], ["x", "", "high"]])
+def test_a_missing_bound_is_the_last_finite_number(names: list[str], dtype: str) -> None:
+    """By the text of `Clip`; the reference keeps infinities."""
+    kinds = {"low": np.array(-2, dtype), "high": np.array(2, dtype)}
+    weights = {name: kinds[name] for name in names if name in kinds}
+    node = helper.make_node("Clip", names, ["y"])
+    x = np.array([-INF, INF, 1, -3, 3, 60000], dtype)
+    proto = model([node], {"x": (("n",), dtype)}, weights=weights)
+    result = _call(_machine(from_model(proto, {})), x)[0]
+    np.testing.assert_array_equal(result, reference(proto, {"x": x})[0])
+    limits: dict[str, Any] = {"low": np.finfo(dtype).min, "high": np.finfo(dtype).max, **weights}
+    np.testing.assert_array_equal(result, np.clip(x, limits["low"], limits["high"]))
+    constant = model([node, helper.make_node("Add", ["y", "z"], ["s"])], {"z": ((6,), dtype)}, "s",
+                     {**weights, "x": x})  # fmt: skip
+    np.testing.assert_array_equal(
+        _call(_machine(from_model(constant, {})), np.zeros(6, dtype))[0], result
+    )
+
+
+def test_old_bounds_are_those_of_float32() -> None:
+    node = helper.make_node("Clip", ["x"], ["y"], min=-1.0)
+    mod = from_model(model([node], {"x": ((3,), "float64")}, opset=6), {})
+    result = _call(_machine(mod), np.array([INF, -INF, 2], "float64"))[0]
+    np.testing.assert_array_equal(result, [np.finfo("float32").max, -1, 2])
+
+
+def test_a_cast_to_texts_is_refused() -> None:
+    node = helper.make_node("Cast", ["x"], ["y"], to=8, name="here")
+    with pytest.raises(FrontendError, match=r"here.*its result has strings, .* expected numbers"):
+        from_model(model([node], {"x": (("n",), "float32")}), {})
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])

@@ -130,7 +130,7 @@ def test_matrices_stay_packed() -> None:
      ({"block_size": 24}, "'block_size' is 24, expected a power of 2 from 16 on"),
      ({"block_size": 256}, "input 2 has rows of 128 values, expected a multiple of the blocks"),
      ({"block_size": 16}, "input 3 has the shape"),
-     ({"normalize_routing_weights": 0}, "'normalize_routing_weights' is 0, .*expected 1"),
+     ({"normalize_routing_weights": 0}, "_weights' is 0, .* expected 1: export matrices of floats"),
      ({"weights_prepacked": 1}, "'weights_prepacked' is 1, expected 0"),
      ({"quant_type": "fp4"}, "'quant_type' is fp4, expected int"),
      ({"activation_type": "silu", "swiglu_fusion": 0}, "input 2 has the shape")],

@@ -190,6 +190,27 @@ def test_channels_last(op: str) -> None:
     np.testing.assert_allclose(got[0], turned.transpose(0, 2, 3, 1), rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("group", [1, 2])
+@pytest.mark.parametrize("last", [0, 1])
+def test_convolutions_of_integers(last: int, group: int) -> None:
+    """As ONNX Runtime's optimiser turns those of ONNX; weights stay as they are."""
+    kernel = integers(6, 4 // group, 3, 2, dtype="int8", seed=2)
+    arrays = {"k": kernel, "more6": np.arange(6, dtype="int32") * 50, "zeros": np.zeros(6, "int8"),
+              "wide": np.array(0.5, "float32")}  # fmt: skip
+    names = ["x", "s", "z", "k", "columns", "zeros", "wide", "y", "more6"]
+    node = contributed("QLinearConv", names, ["out"], channels_last=last, group=group,
+                       pads=[1, 0, 2, 1], strides=[2, 1], kernel_shape=[3, 2])  # fmt: skip
+    sizes = ["b", "h", 7, 4] if last else ["b", 4, "h", 7]
+    proto = model([node], {"x": (sizes, "uint8")}, ["out"], {**WEIGHTS, **arrays})
+    feeds = [{"x": integers(*shape, seed=3)} for shape in
+             (((2, 5, 7, 4), (1, 8, 7, 4)) if last else ((2, 4, 5, 7), (1, 4, 8, 7)))]  # fmt: skip
+    for got, feed in zip(outputs(proto, *feeds), feeds, strict=True):
+        expected = reference(proto, feed)[0]
+        assert (got.shape, got.dtype) == (expected.shape, expected.dtype)
+        assert len(np.unique(expected)) > 20
+        np.testing.assert_allclose(got.astype(int), expected.astype(int), atol=1)
+
+
 def test_pools_with_the_channels_last() -> None:
     node = contributed("NhwcMaxPool", ["x"], ["out"], kernel_shape=[2, 3], strides=[2, 1])
     check([node], {"x": (["n", 6, 5, 3], "uint8")}, {"x": integers(2, 6, 5, 3)})

@@ -82,6 +82,18 @@ def test_a_missing_file_of_weights_is_named(tmp_path: Path) -> None:
     )
 
 
+def test_a_name_that_no_file_has_is_refused(tmp_path: Path) -> None:
+    proto = model([_node("Add", "x", "w")], X)
+    proto.graph.initializer.append(_elsewhere("v" * 300))
+    (tmp_path / "model.onnx").write_bytes(proto.SerializeToString())
+    with pytest.raises(FrontendError) as caught:
+        opinfo.load(tmp_path / "model.onnx")
+    text = str(caught.value)
+    assert "the weights of 'w' are in 'vvv" in text and "\n" not in text and len(text) < 400
+    assert text.endswith("a name of 300 characters, expected at most 255; rename the file, and set "
+                         "its name as the location")  # fmt: skip
+
+
 @pytest.mark.parametrize("place", ["/proc/kcore", "../outside.bin", "hole.bin"])
 def test_files_that_are_not_read_allow_no_memory(place: str, tmp_path: Path) -> None:
     """`/proc/kcore` says that it has 128 TiB, and a file may have holes."""

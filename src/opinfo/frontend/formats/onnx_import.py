@@ -18,7 +18,8 @@ from ..checks.node_description import describe
 from ..converters.sizes.derived_sizes import bind_derived, in_parameters, with_variables
 from ..onnx_checks.onnx_refusals import REASONS, why_unsupported
 from ..onnx_checks.onnx_schema import STANDARD, check_function, check_graph, check_node
-from ..onnx_graph import attributes, functions
+from ..onnx_functions import functions
+from ..onnx_graph import attributes
 from ..onnx_graph.control_flow.branches import branch_values
 from ..onnx_graph.control_flow.recursion import loop_values
 from ..onnx_graph.conversion import half_types, tvm_converters

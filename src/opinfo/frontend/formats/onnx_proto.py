@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ..checks.error import FrontendError, one_line
+from ..checks.error import FrontendError, one_line, shortened
 from ..reading.limits import allow
 
 #: Bytes of the largest file, by protobuf's format; larger weights are in files of their own.
 LARGEST = 2**31 - 1
+#: Bytes of the longest name of a file that systems have.
+LONGEST_NAME = 255
 #: Bytes of the largest type of elements.
 MOST_BYTES = 16
 
@@ -38,8 +41,8 @@ def read_proto(path: Path) -> tuple[Any, str]:
         del content
         elsewhere = [t for t in all_tensors(model) if t.data_location == t.EXTERNAL]
         missing = _missing(model, path.parent)
-        allow(_external_size(model, path.parent))
         if not missing:
+            allow(_external_size(model, path.parent))
             onnx.load_external_data_for_model(model, str(path.parent))
     except Exception as error:  # protobuf and onnx raise various types
         raise FrontendError(f"{path}: not an ONNX model: {one_line(error)}") from error
@@ -96,9 +99,12 @@ def _missing(model: Any, folder: Path) -> str:
 
     for tensor in filter(uses_external_data, model.graph.initializer):
         place = str(ExternalDataInfo(tensor).location)
+        where = f"the weights of {shortened(tensor.name, 80)!r} are in {shortened(place, 80)!r}, "
+        if any(len(os.fsencode(part)) > LONGEST_NAME for part in Path(place).parts):
+            return (f"{where}a name of {len(place)} characters, expected at most {LONGEST_NAME}; "
+                    "rename the file, and set its name as the location")  # fmt: skip
         if place and not (folder / place).exists():
-            return (f"the weights of {tensor.name!r} are in {place!r}, which does not exist; "
-                    "copy it beside the model")  # fmt: skip
+            return f"{where}which does not exist; copy it beside the model"
     return ""
 
 

@@ -16,8 +16,8 @@ from typing import Any
 from ...analysis.support.protobuf import header
 from ..checks.error import FrontendError, shortened
 from ..onnx_checks.onnx_schema import STANDARD
-from ..onnx_graph import functions
-from ..onnx_graph.contributed_functions import BODIES
+from ..onnx_functions import functions
+from ..onnx_functions.contributed_functions import BODIES
 from ..onnx_graph.conversion.converter_table import MICROSOFT
 from ..onnx_graph.conversion.tvm_converters import CONTRIBUTED
 from ..onnx_operators import CONVERTERS

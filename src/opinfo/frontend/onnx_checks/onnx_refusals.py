@@ -5,24 +5,17 @@ from __future__ import annotations
 _RANDOM = "its result is random, so no compiled result can be checked; give the numbers as an input"
 _TRAINING = "it is a step of training; export the model for inference"
 _STRINGS = "it works on strings, which TVM has no type for; encode them before the call"
-_SIZE = "the size of its result is data; compute it before the call, or give it a constant"
 _OPERATORS = {
     _RANDOM: "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike",
     _TRAINING: "Adagrad Adam Gradient Momentum",
     _STRINGS: "RegexFullMatch StringConcat StringNormalizer StringSplit",
-    _SIZE: "Unique",
     "it decodes a file; give the pixels as an input": "ImageDecoder",
 }
 #: Operators of ONNX Runtime's domain.
 _CONTRIBUTED = {
     _STRINGS: "Tokenizer",
-    _SIZE: "Unique RemovePadding",
     "it runs a decoder until the sequences end; compile the decoder, and generate outside of it":
         "BeamSearch GreedySearch Sampling WhisperBeamSearch",
-    "it writes to a cache that calls share; export the model with MultiHeadAttention":
-        "DecoderMaskedMultiHeadAttention DecoderMaskedSelfAttention",
-    "how many tokens are packed is data; export the model with padding":
-        "PackedAttention PackedMultiHeadAttention",
     "it has a program of another runtime; export the model without it": "EPContext Snpe",
     "its result has another size by ONNX Runtime's kernel than by its schema; use DFT of ONNX":
         "Irfft",

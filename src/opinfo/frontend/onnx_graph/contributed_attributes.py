@@ -19,9 +19,8 @@ def check_attributes(node: OnnxNode, read: str, neutral: Mapping[str, Any]) -> N
     known = {*read.split(), *neutral}
     for name, value in node.attrs.items():
         if name not in known:
-            node.refuse(
-                f"unknown attribute '{name}'; the attributes are: {', '.join(sorted(known))}"
-            )
+            names = ", ".join(sorted(known)) or "none"
+            node.refuse(f"unknown attribute '{name}'; the attributes are: {names}")
         shown = value.decode() if isinstance(value, bytes) else value
         if name in neutral and shown != neutral[name]:
             node.refuse(f"its attribute '{name}' is {shown}, expected {neutral[name]}: export the "

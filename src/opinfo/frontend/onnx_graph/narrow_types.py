@@ -20,6 +20,9 @@ def as_bytes(node: OnnxNode, k: int) -> TensorValue:
 
 
 def check_result(node: OnnxNode, dtype: str) -> None:
-    """Refuse a result of a narrow type."""
+    """Refuse a result of a narrow type, or of strings."""
+    if dtype == "object":
+        node.refuse("its result has strings, which TVM has no type for, expected numbers: write "
+                    "numbers, and turn them into texts after the call")  # fmt: skip
     if dtype in NARROW:
         node.refuse(f"its result is {dtype}, expected a type of at least 8 bits")

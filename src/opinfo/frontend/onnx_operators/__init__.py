@@ -21,24 +21,34 @@ from . import (
     spectral,
     transposed,
 )
-from .arithmetic import extrema, powers, quotients, sums_and_norms
-from .attention import distance_bias, grouped_query, multi_head, rotary_heads
-from .contributions import bias_layers
-from .detection import roi_align, suppression
+from .arithmetic import extrema, powers, quotients, square_matrices, sums_and_norms
+from .attention import (
+    decoder_step,
+    distance_bias,
+    grouped_query,
+    multi_head,
+    packed_tokens,
+    rotary_heads,
+    sparse_blocks,
+)
+from .contributions import bias_layers, bias_softmax
+from .detection import crop_and_resize, roi_align, suppression
 from .experts import mixture, packed_mixture
 from .indexing import index_operators
 from .norms import channel_norms, embedding_norm, image_norms, normalization
-from .packed_weights import nbits
-from .recurrence import causal_convolution, dynamic_lstm, recurrent
+from .packed_weights import bnb4, nbits
+from .recurrence import causal_convolution, dynamic_lstm, linear_attention, recurrent
 from .shaping import grids, resizing, shapes, slices_and_pads
 
 __all__ = [
-    "CONVERTERS", "activations", "bias_layers", "bit_casts", "causal_convolution", "channel_norms",
-    "channels_last", "contributed", "contributed_quantized", "control", "convolution", "deformable",
-    "distance_bias", "dynamic_lstm", "elementwise_operators", "embedding_norm", "extrema",
-    "feature_rows", "grids", "grouped_query", "image_norms", "index_operators", "mixture",
-    "multi_head", "nbits", "ngram_counts", "normalization", "optionals", "packed_mixture", "pools",
-    "powers", "products", "quantize_linear", "quantized", "quotients", "recurrent", "resizing",
-    "roi_align", "rotary_heads", "scans", "sequences", "shapes", "slices_and_pads", "spectral",
-    "sums_and_norms", "suppression", "transposed", "trees",
+    "CONVERTERS", "activations", "bias_layers", "bias_softmax", "bit_casts", "bnb4",
+    "causal_convolution", "channel_norms", "channels_last", "contributed",
+    "contributed_quantized", "control", "convolution", "crop_and_resize", "decoder_step",
+    "deformable", "distance_bias", "dynamic_lstm", "elementwise_operators", "embedding_norm",
+    "extrema", "feature_rows", "grids", "grouped_query", "image_norms", "index_operators",
+    "linear_attention", "mixture", "multi_head", "nbits", "ngram_counts", "normalization",
+    "optionals", "packed_mixture", "packed_tokens", "pools", "powers", "products",
+    "quantize_linear", "quantized", "quotients", "recurrent", "resizing", "roi_align",
+    "rotary_heads", "scans", "sequences", "shapes", "slices_and_pads", "sparse_blocks",
+    "spectral", "square_matrices", "sums_and_norms", "suppression", "transposed", "trees",
 ]  # fmt: skip

@@ -11,10 +11,9 @@ from ..onnx_graph.contributed_attributes import check_attributes
 from ..onnx_graph.conversion.converter_table import MICROSOFT, converts
 from ..onnx_graph.onnx_node import OnnxNode
 from ..onnx_graph.values import of_expr
-from .contributed import fused_conv
+from .contributed import WINDOW, fused_conv
 from .pools import max_pool
-
-WINDOW = "auto_pad dilations kernel_shape pads strides"
+from .quantized import qlinear_conv
 
 
 def _first(node: OnnxNode, k: int) -> Any:
@@ -46,3 +45,13 @@ def pool(node: OnnxNode) -> Any:
     """Return the maximum of each window."""
     check_attributes(node, f"{WINDOW} ceil_mode", {})
     return _last(node, max_pool(replace(node, inputs=[_first(node, 0)])))
+
+
+@converts("QLinearConv", domain=MICROSOFT)
+def quantized_conv(node: OnnxNode) -> Any:
+    """Convolve 8-bit integers as QLinearConv of ONNX, on channels of either place."""
+    check_attributes(node, f"{WINDOW} group channels_last", {})
+    node = replace(node, domain="")
+    if not node.attr("channels_last", 0):
+        return qlinear_conv(node)
+    return _last(node, qlinear_conv(replace(node, inputs=[_first(node, 0), *node.inputs[1:]])))

@@ -54,6 +54,7 @@ def _number(node: OnnxNode, k: int) -> Any:
 @converts("MatMulIntegerToFloat", domain=MICROSOFT)
 def matmul_integer_to_float(node: OnnxNode) -> Any:
     """Multiply matrices of 8-bit integers minus their zero points, times their scales."""
+    check_attributes(node, "", {})
     product = _integers(node, [*node.inputs[:2], _input(node, 4), _input(node, 5)])
     return _scaled(node, product, [_number(node, 2), node.tensor(3)], 6)
 
@@ -61,6 +62,7 @@ def matmul_integer_to_float(node: OnnxNode) -> Any:
 @converts("DynamicQuantizeMatMul", domain=MICROSOFT)
 def dynamic_quantize_matmul(node: OnnxNode) -> Any:
     """Round the rows to uint8 with a scale of their own, and multiply."""
+    check_attributes(node, "", {})
     codes, scale, point = rounded(node, node.tensor(0))
     left, zero = (of_expr(node.emit(relax.op.astype(x, "uint8"))) for x in (codes, point))
     product = _integers(node, [left, node.inputs[1], zero, _input(node, 3)])
@@ -197,6 +199,7 @@ def concat(node: OnnxNode) -> Any:
 @converts("QLinearWhere", domain=MICROSOFT)
 def where(node: OnnxNode) -> Any:
     """Return elements of the first tensor where a condition holds, else of the second."""
+    check_attributes(node, "", {})
     chosen = relax.op.where(node.tensor(0), _floats(node, 1), _floats(node, 4))
     return _quantized(node, node.emit(chosen), 7)
 

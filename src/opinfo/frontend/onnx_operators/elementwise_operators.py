@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import tvm
 from tvm import relax
@@ -16,6 +17,9 @@ from ..onnx_graph.conversion.tvm_converters import broadcast, convert
 from ..onnx_graph.narrow_types import as_bytes, check_result
 from ..onnx_graph.onnx_node import OnnxNode, dims_of
 from ..onnx_graph.values import TensorValue
+
+#: Bounds are inputs from this operator set on; attributes before, whose defaults are of float32.
+BOUNDS_AS_INPUTS = 11
 
 
 @converts("Identity")
@@ -51,7 +55,7 @@ def cast(node: OnnxNode) -> Any:
 
 @converts("Clip")
 def clip(node: OnnxNode) -> Any:
-    """Limit to a range; a missing bound is none."""
+    """Limit to a range; a bound that is missing is the least or the largest finite number."""
     data, dtype = node.tensor(0), node.dtype(0)
     bounds = [_bound(node, 1, "min"), _bound(node, 2, "max")]
     known = not any(isinstance(b, tvm.ir.Expr) or b is None for b in bounds)
@@ -66,7 +70,7 @@ def clip(node: OnnxNode) -> Any:
 
 
 def _bound(node: OnnxNode, k: int, name: str) -> Any:
-    """Return a bound as a number, a tensor, or None."""
+    """Return a bound as a number, a tensor, or None for one that changes nothing."""
     if node.has(k):
         value: TensorValue = node.value(k)
         if not value.is_constant or value.elements is None:
@@ -74,7 +78,15 @@ def _bound(node: OnnxNode, k: int, name: str) -> Any:
         number = value.elements.reshape(-1)[0].item()  # integers of 64 bits have no float
         return None if np.isnan(number) else number
     number = node.attr(name)
-    return None if number is None else float(number)
+    if number is not None:
+        return float(number)
+    kind = np.dtype(node.dtype(0))
+    if kind.kind in "iu":
+        return None
+    largest = float(ml_dtypes.finfo(kind).max)  # type: ignore[no-untyped-call]
+    if node.opset < BOUNDS_AS_INPUTS:
+        largest = min(largest, float(np.finfo("float32").max))
+    return largest if name == "max" else -largest
 
 
 @converts("Celu")

@@ -6,6 +6,7 @@ from typing import Any
 
 from tvm import relax
 
+from ..onnx_graph.contributed_attributes import check_attributes
 from ..onnx_graph.conversion.converter_table import MICROSOFT, converts
 from ..onnx_graph.conversion.half_types import accumulated
 from ..onnx_graph.onnx_node import OnnxNode, dims_of
@@ -20,6 +21,7 @@ def matmul(node: OnnxNode) -> Any:
 @converts("FusedMatMul", "TransposeMatMul", domain=MICROSOFT)
 def fused_matmul(node: OnnxNode) -> Any:
     """Multiply matrices that may be transposed, times a number."""
+    check_attributes(node, "alpha transA transB transBatchA transBatchB", {})
     return _times(node, _product(node, *_sides(node)), "alpha")
 
 

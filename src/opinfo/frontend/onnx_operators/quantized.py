@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
+from ..onnx_graph.contributed_attributes import check_attributes
 from ..onnx_graph.conversion.converter_table import MICROSOFT, converts
 from ..onnx_graph.onnx_node import OnnxNode
 from .convolution import convolved
@@ -181,6 +182,7 @@ def codes_of(node: OnnxNode, data: Any, scale: Any, point: Any, dtype: str) -> A
 
 def _elementwise(combine: Any) -> Any:
     def convert(node: OnnxNode) -> Any:
+        check_attributes(node, "", {})
         left, right = _dequantized(node, 0, 0), _dequantized(node, 3, 0)
         return _quantized(node, node.emit(combine(left, right)), 6)
 

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from tvm import relax, tirx
 
+from ...checks.error import shortened
+from ..attributes import array
 from ..conversion.converter_table import converts
 from ..onnx_node import OnnxNode, dims_of
 from ..scalars import is_expr, size
@@ -21,6 +23,8 @@ def conditional(node: OnnxNode) -> list[Any]:
     """Return the branch that is taken, or both under a condition that depends on data."""
     value = node.value(0)
     graphs = [node.attr("then_branch"), node.attr("else_branch")]
+    for graph in graphs:
+        _check_weights(node, graph)
     if value.is_constant and value.elements is not None:
         return node.graph.run(graphs[0 if value.elements.reshape(-1)[0] else 1], [], node.scope)
     if _squeezes(node, value, graphs[0]):  # the converter of Squeeze checks the size at run time
@@ -29,6 +33,22 @@ def conditional(node: OnnxNode) -> list[Any]:
     if condition.ty.ndim:
         condition = node.emit(relax.op.reshape(condition, ()))
     return node.graph.branches(condition, graphs, node.scope)
+
+
+def _check_weights(node: OnnxNode, graph: Any) -> None:
+    """Refuse a weight of a branch that hides another value.
+
+    ONNX rules it out. ONNX Runtime takes the inner one, but the outer one if it inlines the branch.
+    """
+    for tensor in graph.initializer:
+        outer = node.scope.get(tensor.name)
+        if outer is None:
+            continue
+        same = isinstance(outer, TensorValue) and outer.is_constant and outer.elements is not None
+        if not same or not np.array_equal(outer.elements, array(tensor)):
+            name = shortened(tensor.name, 80)
+            node.refuse(f"the weight '{name}' of the branch '{shortened(graph.name, 80)}' has the "
+                        "name of another value outside, expected its own: rename it")  # fmt: skip
 
 
 def _squeezes(node: OnnxNode, condition: TensorValue, graph: Any) -> bool:

@@ -110,3 +110,20 @@ def concat(node: OnnxNode) -> Any:
         rank = tensors[0].ty.ndim + 1
         tensors = [node.emit(relax.op.expand_dims(t, axis % rank)) for t in tensors]
     return tensors[0] if len(tensors) == 1 else relax.op.concat(tensors, axis)
+
+
+@converts("SequenceMap")
+def mapped(node: OnnxNode) -> list[Any]:
+    """Return what a graph computes of each tensor of sequences of one length, as sequences."""
+    body = node.attr("body")
+    count = len(_items(node))
+    lengths = {len(value.items) for value in node.inputs if isinstance(value, ListValue)}
+    if len(lengths) > 1:
+        node.refuse(f"its sequences have {sorted(lengths)} tensors, expected as many in each: "
+                    "insert or erase tensors before it")  # fmt: skip
+    rows = []
+    for k in range(count):
+        inputs = [value.items[k] if isinstance(value, ListValue) else value
+                  for value in node.inputs]  # fmt: skip
+        rows.append(node.graph.run(body, inputs, node.scope))
+    return [ListValue([row[k] for row in rows]) for k in range(len(body.output))]

@@ -22,7 +22,7 @@ from ..values import ListValue, TensorValue, constant, of_expr
 HALF = frozenset({"float16", "bfloat16"})
 #: Operators that move elements or select them, and those of graphs and sequences.
 MOVES = frozenset(
-    "BitCast Cast CastLike Compress Concat ConcatFromSequence Constant ConstantOfShape "
+    "BitCast Cast CastLike Clip Compress Concat ConcatFromSequence Constant ConstantOfShape "
     "DepthToSpace Dropout Expand EyeLike Flatten Gather GatherElements GatherND GlobalMaxPool "
     "Identity If Loop Max MaxPool Min NonZero OneHot Pad Relu Reshape ReverseSequence Scan "
     "SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength "
@@ -37,8 +37,14 @@ PRODUCTS = frozenset({"Conv", "ConvTranspose", "MatMul", "Gemm", "FusedConv", "F
 
 #: Operators of ONNX Runtime that have products inside, or operands of several dtypes, whose
 #: converters widen the rest; results are of the first operand's dtype.
-MIXED = frozenset({"Attention", "GroupNorm", "GroupQueryAttention", "MatMulNBits",
-                   "MoE", "MultiHeadAttention", "QMoE", "SkipGroupNorm"})  # fmt: skip
+MIXED = frozenset(
+    "Attention DecoderMaskedMultiHeadAttention DecoderMaskedSelfAttention GroupNorm "
+    "GroupQueryAttention MatMulBnb4 MatMulNBits MoE MultiHeadAttention PackedAttention "
+    "PackedMultiHeadAttention QMoE SkipGroupNorm SparseAttention".split()
+)
+
+#: Results whose dtype is that of another operand: the operand of each, by the operator.
+OTHERS = {"LinearAttention": {1: 3}}
 
 
 def accumulated(data: Any) -> str | None:
@@ -108,7 +114,9 @@ def _result_dtypes(node: OnnxNode, count: int) -> list[str | None]:
     try:
         schema = onnx.defs.get_schema(node.op, node.opset, node.domain)
     except onnx.defs.SchemaError:
-        return [half] * count
+        others = OTHERS.get(node.op, {}) if node.domain else {}
+        return [node.value(others[k]).dtype if k in others and node.has(others[k]) else half
+                for k in range(count)]  # fmt: skip
     dtypes: dict[str, str] = {}
     for k, value in enumerate(node.inputs):
         if isinstance(value, TensorValue):

@@ -46,6 +46,43 @@ def written_after(node: OnnxNode, old: Any, new: Any, before: Any, length: Dim) 
     return node.cast_shape(out, [*dims_of(new)[:2], length, dims_of(new)[3]])
 
 
+def written_into(node: OnnxNode, old: Any, new: Any, first: Any) -> Any:
+    """Return a cache of the old one's sizes with new rows from a position on.
+
+    Args:
+        node: The node.
+        old: [batch, heads, rows, size].
+        new: The same with other rows.
+        first: The position of the first new row, int64 [batch].
+    """
+
+    def rows(before: te.Tensor, fresh: te.Tensor, start: te.Tensor) -> te.Tensor:
+        def element(b: Any, h: Any, j: Any, d: Any) -> Any:
+            place = j - start[b]
+            inside = tirx.all(place >= 0, place < fresh.shape[2])
+            return tirx.if_then_else(inside, fresh[b, h, place, d], before[b, h, j, d])
+
+        return te.compute(before.shape, element, name="cache")
+
+    out = node.builder.call_te(rows, old, new, first, primfunc_name_hint="cache_rows")
+    return node.cast_shape(node.emit(out), dims_of(old))
+
+
+def with_columns(node: OnnxNode, data: Any, columns: Dim) -> Any:
+    """Return a mask with columns of 0 behind, for rows of a cache that another mask hides."""
+
+    def wide(short: te.Tensor) -> te.Tensor:
+        *outer, count = short.shape
+        zero = tirx.const(0, short.dtype)
+        return te.compute(
+            (*outer, columns),
+            lambda b, h, q, k: tirx.if_then_else(k < count, short[b, h, q, k], zero), name="bias"
+        )  # fmt: skip
+
+    out = node.emit(node.builder.call_te(wide, data, primfunc_name_hint="bias_columns"))
+    return node.cast_shape(out, [*dims_of(data)[:3], columns])
+
+
 @converts("TensorScatter")
 def tensor_scatter(node: OnnxNode) -> Any:
     """Return a cache with new rows from a position on, which goes on at the start if circular."""

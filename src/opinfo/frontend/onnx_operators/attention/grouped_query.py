@@ -6,14 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from tvm import relax, te, tirx
+from tvm import relax
 
 from ...onnx_graph.contributed_attributes import check_absent, check_attributes, count_of_heads
 from ...onnx_graph.conversion.converter_table import MICROSOFT, converts
 from ...onnx_graph.onnx_node import OnnxNode, dims_of
 from ...onnx_graph.scalars import is_expr
-from ...onnx_graph.values import Dim
-from .cache_rows import written_after
+from .cache_rows import with_columns, written_after
 from .heads import Scores, attended, hidden_size, split
 from .rotary_heads import cosines_and_sines, rotated
 from .score_masks import LOWEST, ScoreExtents, bias, kept, positions, summed
@@ -36,11 +35,11 @@ def group_query_attention(node: OnnxNode) -> list[Any]:
                         16: "query_seqlens"})  # fmt: skip
     if node.wants(3):
         node.refuse("its output 'output_qk' is read, which has no lowering")
-    query, key, value = _operands(node)
+    query, key, value = grouped_operands(node)
     batch, _, queries, _ = dims_of(query)
-    before = _before(node, batch, queries)
+    before = keys_before(node, batch, queries)
     if node.attr("do_rotary", 0):
-        query, key = _rotated(node, (query, key), before)
+        query, key = rotated_operands(node, (query, key), before)
     key, value = _present(node, key, value, before)
     sizes = ScoreExtents(batch, dims_of(query)[1], queries, 0, dims_of(key)[2])
     mask = summed(node, _mask(node, sizes, before), _bias(node, sizes))
@@ -49,7 +48,7 @@ def group_query_attention(node: OnnxNode) -> list[Any]:
     return [attended(node, query, key, value, how)[0], key, value, None]
 
 
-def _operands(node: OnnxNode) -> list[Any]:
+def grouped_operands(node: OnnxNode) -> list[Any]:
     """Return queries, keys and values as [batch, heads, length, size]."""
     heads, groups = count_of_heads(node, "num_heads"), count_of_heads(node, "kv_num_heads")
     if heads % groups:
@@ -72,7 +71,7 @@ def _operands(node: OnnxNode) -> list[Any]:
     return [split(node, part, n, "its input") for part, n in zip(parts, counts, strict=True)]
 
 
-def _before(node: OnnxNode, batch: Any, queries: Any) -> Any:
+def keys_before(node: OnnxNode, batch: Any, queries: Any) -> Any:
     """Return how many keys each sequence had before this call, int64 [batch].
 
     Of a padded prompt, `seqlens_k` counts fewer keys than there are queries.
@@ -84,19 +83,19 @@ def _before(node: OnnxNode, batch: Any, queries: Any) -> Any:
     return node.emit(relax.op.maximum(count, relax.const(0, "int64")))
 
 
-def _places(node: OnnxNode, before: Any, queries: Any) -> Any:
+def places_of(node: OnnxNode, before: Any, queries: Any) -> Any:
     """Return the position of each query in its sequence, [batch, queries]."""
     first = node.emit(relax.op.expand_dims(before, 1))
     return node.emit(relax.op.add(first, positions(node, queries, [1, -1])))
 
 
-def _rotated(node: OnnxNode, operands: tuple[Any, Any], before: Any) -> list[Any]:
+def rotated_operands(node: OnnxNode, operands: tuple[Any, Any], before: Any) -> list[Any]:
     """Return queries and keys, rotated by their positions."""
     if not node.has(7) or not node.has(8):
         node.refuse("do_rotary without cos_cache and sin_cache, expected both")
     batch, _, queries, _ = dims_of(operands[0])
     place = (node.cast_shape(node.tensor(9), [batch, queries]) if node.has(9)
-             else _places(node, before, queries))  # fmt: skip
+             else places_of(node, before, queries))  # fmt: skip
     angles = cosines_and_sines(node, (7, 8), place)
     pairs = bool(node.attr("rotary_interleaved", 0))
     results = []
@@ -134,7 +133,7 @@ def _mask(node: OnnxNode, sizes: ScoreExtents, before: Any) -> Any:
     """Return the mask of keys that are later, or beyond the window; all keys of a sequence else."""
     columns = positions(node, sizes.keys, [1, 1, 1, -1])
     window = int(node.attr("local_window_size", -1))
-    place = _places(node, before, sizes.queries)
+    place = places_of(node, before, sizes.queries)
     place = node.reshape(place, [sizes.batch, 1, sizes.queries, 1])
     if not node.attr("causal", 1):
         if window != -1:
@@ -154,7 +153,7 @@ def _bias(node: OnnxNode, sizes: ScoreExtents) -> Any:
         return None
     keys, total = node.shape(10)[-1], _total(node)
     if node.arithmetic.equal(keys, total) and not node.arithmetic.equal(total, sizes.keys):
-        return _widened(node, bias(node, 10, replace(sizes, keys=total)), sizes.keys)
+        return with_columns(node, bias(node, 10, replace(sizes, keys=total)), sizes.keys)
     if (
         not node.arithmetic.equal(keys, sizes.keys)
         and not is_expr(sizes.keys)
@@ -163,21 +162,6 @@ def _bias(node: OnnxNode, sizes: ScoreExtents) -> Any:
         node.refuse(f"attention_bias has {keys} columns, expected one for each of {total} keys or "
                     f"of {sizes.keys} rows of the cache")  # fmt: skip
     return bias(node, 10, sizes)
-
-
-def _widened(node: OnnxNode, data: Any, columns: Dim) -> Any:
-    """Return a bias with columns of 0 behind, for rows of the cache that the mask hides."""
-
-    def wide(short: te.Tensor) -> te.Tensor:
-        *outer, count = short.shape
-        zero = tirx.const(0, short.dtype)
-        return te.compute(
-            (*outer, columns),
-            lambda b, h, q, k: tirx.if_then_else(k < count, short[b, h, q, k], zero), name="bias"
-        )  # fmt: skip
-
-    out = node.emit(node.builder.call_te(wide, data, primfunc_name_hint="bias_columns"))
-    return node.cast_shape(out, [*dims_of(data)[:3], columns])
 
 
 def _sink(node: OnnxNode) -> Any:

@@ -33,7 +33,7 @@ def multi_head_attention(node: OnnxNode) -> list[Any]:
     check_attributes(node, "num_heads scale mask_filter_value unidirectional", {})
     check_absent(node, {8: "past_sequence_length", 9: "cache_indirection"})
     heads = count_of_heads(node, "num_heads")
-    query, key, value = _operands(node, heads)
+    query, key, value = operands_of(node, heads)
     if node.has(6) != node.has(7):
         node.refuse("past_key or past_value is missing, expected both or none")
     past: Any = 0
@@ -49,8 +49,8 @@ def multi_head_attention(node: OnnxNode) -> list[Any]:
     return [result, key, value, scores]
 
 
-def _operands(node: OnnxNode, heads: int) -> list[Any]:
-    """Return queries, keys and values as [batch, heads, length, size], with biases."""
+def operands_of(node: OnnxNode, heads: int) -> list[Any]:
+    """Return inputs 0 to 2 as [batch, heads, length, size], plus their parts of input 3."""
     packed = _unpacked(node, heads)
     if packed is None:
         batch = node.shape(0)[0]

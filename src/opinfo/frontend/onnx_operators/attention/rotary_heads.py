@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from tvm import relax
 
 from ...onnx_graph.contributed_attributes import check_attributes
 from ...onnx_graph.conversion.converter_table import MICROSOFT, converts
 from ...onnx_graph.onnx_node import OnnxNode, dims_of
+from ...onnx_graph.values import Dim
 from .heads import hidden_size, merged, split
 from .score_masks import positions
 
@@ -18,18 +20,7 @@ def rotary_embedding(node: OnnxNode) -> Any:
     """Rotate [batch, length, hidden] or [batch, heads, length, size]."""
     check_attributes(node, "num_heads rotary_embedding_dim interleaved",
                      {"is_packed_batching": 0, "scale": 1.0})  # fmt: skip
-    data = node.tensor(0)
-    flat = node.rank(0) == 3
-    if not flat and node.rank(0) != 4:
-        node.refuse(f"its input has {node.rank(0)} dimensions, expected 3 or 4")
-    own = int(node.attr("rotary_embedding_dim", 0))
-    if own and not node.attr("num_heads", 0):
-        node.refuse("rotary_embedding_dim is set without num_heads, expected both")
-    if flat:
-        half = hidden_size(node, node.tensor(2), "the cosines")
-        hidden = hidden_size(node, data, "its input")
-        heads = int(node.attr("num_heads", 0)) or max(hidden // (2 * half), 1)
-        data = split(node, data, heads, "its input")
+    data, flat = _heads(node)
     batch, _, length, _ = dims_of(data)
     if node.rank(1) == 1:
         offset = node.reshape(node.cast_shape(node.tensor(1), [1]), [1, 1])
@@ -39,6 +30,69 @@ def rotary_embedding(node: OnnxNode) -> Any:
     angles = cosines_and_sines(node, (2, 3), place)
     result = rotated(node, data, angles, bool(node.attr("interleaved", 0)))
     return merged(node, result) if flat else result
+
+
+@converts("MRotaryEmbedding", domain=MICROSOFT)
+def multimodal_rotary_embedding(node: OnnxNode) -> Any:
+    """Rotate by places in time, in height and in width, of which each pair follows one."""
+    check_attributes(node, "num_heads rotary_embedding_dim interleaved mrope_section mrope_layout",
+                     {"is_packed_batching": 0, "scale": 1.0})  # fmt: skip
+    data, flat = _heads(node)
+    batch, _, length, _ = dims_of(data)
+    if node.rank(1) != 3:
+        node.refuse(f"position_ids has {node.rank(1)} dimensions, expected 3")
+    places = node.cast_shape(node.tensor(1), [3, batch, length])
+    streams = _streams(node, hidden_size(node, node.tensor(2), "the cosines"))
+    places = node.reshape(places, [node.arithmetic.multiply(batch, 3), length])
+    tables = cosines_and_sines(node, (2, 3), places)
+    angles = [_of_streams(node, table, streams, batch) for table in tables]
+    result = rotated(node, data, (angles[0], angles[1]), bool(node.attr("interleaved", 0)))
+    return merged(node, result) if flat else result
+
+
+def _heads(node: OnnxNode) -> tuple[Any, bool]:
+    """Return the input as [batch, heads, length, size], and whether it is [batch, length, hidden].
+
+    Without `num_heads`, a head has as many elements as two tables of angles.
+    """
+    data, flat = node.tensor(0), node.rank(0) == 3
+    if not flat and node.rank(0) != 4:
+        node.refuse(f"its input has {node.rank(0)} dimensions, expected 3 or 4")
+    own = int(node.attr("rotary_embedding_dim", 0))
+    if own and not node.attr("num_heads", 0):
+        node.refuse("rotary_embedding_dim is set without num_heads, expected both")
+    if not flat:
+        return data, False
+    half = hidden_size(node, node.tensor(2), "the cosines")
+    hidden = hidden_size(node, data, "its input")
+    heads = int(node.attr("num_heads", 0)) or max(hidden // (2 * half), 1)
+    return split(node, data, heads, "its input"), True
+
+
+def _streams(node: OnnxNode, pairs: int) -> np.ndarray[Any, Any]:
+    """Return which places each pair follows: those in time (0), in height (1), in width (2)."""
+    sections, layout = list(node.attr("mrope_section") or []), int(node.attr("mrope_layout", 0))
+    if len(sections) != 3 or min(sections) < 0 or sum(sections) != pairs:
+        node.refuse(f"mrope_section is {sections}, expected three numbers from 0 of the sum "
+                    f"{pairs}")  # fmt: skip
+    if layout not in (0, 1):
+        node.refuse(f"mrope_layout is {layout}, expected 0 for sections or 1 for turns")
+    if layout == 0:
+        return np.repeat(np.arange(3), sections)
+    streams = np.zeros(pairs, "int64")
+    for k in (1, 2):
+        streams[k : 3 * sections[k] : 3] = k
+    return streams
+
+
+def _of_streams(node: OnnxNode, table: Any, streams: np.ndarray[Any, Any], batch: Dim) -> Any:
+    """Return [batch, 1, length, pairs] of [3 * batch, 1, length, pairs], pairs by their streams."""
+    _, _, length, pairs = dims_of(table)
+    whole = node.reshape(table, [3, batch, 1, length, pairs])
+    result, *others = (node.emit(relax.op.take(whole, relax.const(k), 0)) for k in range(3))
+    for k, other in enumerate(others, 1):
+        result = node.emit(relax.op.where(relax.const(streams == k), other, result))
+    return result
 
 
 def cosines_and_sines(node: OnnxNode, inputs: tuple[int, int], place: Any) -> tuple[Any, Any]:

@@ -43,7 +43,7 @@ def mixture_of_packed_experts(node: OnnxNode) -> Any:
                     "packing for a device")  # fmt: skip
     if not node.attr("normalize_routing_weights", 0):
         node.refuse("its attribute 'normalize_routing_weights' is 0, which ONNX Runtime follows on "
-                    "GPUs only, expected 1")  # fmt: skip
+                    "GPUs only, expected 1: export matrices of floats")  # fmt: skip
     if (node.has(10) or node.has(9) or node.has(13)) and not third:
         node.refuse("an input of fc3 is present without fc3_experts_weights, expected all or none")
     experts, depth, inner = sizes_of(node, 5)

@@ -97,12 +97,14 @@ def _reduction(node: OnnxNode) -> str:
 def topk(node: OnnxNode) -> Any:
     """Return the largest or smallest elements along an axis, and their indices."""
     count = node.integers(1, "k")[0] if node.has(1) else int(node.attr("k"))
-    if not isinstance(count, int):
-        node.refuse("k is symbolic, expected a constant", count)
-    if count < 0:
-        node.refuse(f"k is {count}, expected 0 or more")
     axis = node.axis(-1, node.rank(0))
     largest = bool(node.attr("largest", 1))
+    if not isinstance(count, int):
+        if node.arithmetic.equal(count, node.shape(0)[axis]):  # TVM takes -1 for all elements
+            return relax.op.topk(node.tensor(0), -1, axis, "both", largest, "int64")
+        node.refuse("k is symbolic, expected a constant, or the size of its axis", count)
+    if count < 0:
+        node.refuse(f"k is {count}, expected 0 or more")
     if count == 0:  # TVM takes it for all elements
         dims = [0 if k == axis else dim for k, dim in enumerate(node.shape(0))]
         return [relax.op.zeros(dims, dtype) for dtype in (node.dtype(0), "int64")]

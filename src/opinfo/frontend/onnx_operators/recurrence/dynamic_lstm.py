@@ -8,10 +8,14 @@ import numpy as np
 from tvm import relax
 
 from ....analysis.recurrent.quantized_lstm import QuantizedLstm
+from ...onnx_graph.contributed_attributes import check_attributes
 from ...onnx_graph.conversion.converter_table import MICROSOFT, converts
 from ...onnx_graph.onnx_node import OnnxNode
 from .recurrent import DirectionOperands, sequence
 
+#: The attributes of an LSTM.
+ATTRIBUTES = ("activation_alpha activation_beta activations clip direction hidden_size "
+              "input_forget")  # fmt: skip
 #: The inputs with weights, each with those of its scale and its zero point.
 _WEIGHTS = ((1, 8, 9), (2, 10, 11))
 
@@ -19,6 +23,7 @@ _WEIGHTS = ((1, 8, 9), (2, 10, 11))
 @converts("DynamicQuantizeLSTM", domain=MICROSOFT)
 def dynamic_quantize_lstm(node: OnnxNode) -> list[Any]:
     """Run an LSTM whose operands of products are rounded to 8 bits."""
+    check_attributes(node, ATTRIBUTES, {})
     return sequence(node, _run)
 
 

@@ -13,7 +13,7 @@ import opinfo
 from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
 from tests.models.weights import Array
 from tests.onnx_import.against_runtime import floats, model, reference
-from tests.onnx_import.contributed.test_grouped_query import (
+from tests.onnx_import.contributed.attention.test_grouped_query import (
     GROUPS,
     HEADS,
     NARROW,
@@ -23,7 +23,7 @@ from tests.onnx_import.contributed.test_grouped_query import (
     inputs_of,
     nodes,
 )
-from tests.onnx_import.contributed.test_grouped_query import WEIGHTS as TABLES
+from tests.onnx_import.contributed.attention.test_grouped_query import WEIGHTS as TABLES
 
 pytestmark = pytest.mark.skipif(VERSION < COMPLETE, reason="compiles models")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..onnx_graph.onnx_node import OnnxNode
 from . import contributed_functions
-from .onnx_node import OnnxNode
 
 
 def local(model: Any) -> dict[tuple[str, str], Any]:
@@ -20,7 +20,9 @@ def body(node: OnnxNode, functions: Mapping[tuple[str, str], Any]) -> Any:
 
     if (node.domain, node.op) in functions:
         return functions[node.domain, node.op]
-    if node.domain == contributed_functions.DOMAIN:
+    if node.domain == contributed_functions.DOMAIN or (
+        not node.domain and node.op in contributed_functions.OF_ONNX
+    ):
         return contributed_functions.body(node)
     try:
         schema = onnx.defs.get_schema(node.op, node.opset, node.domain)

@@ -1,0 +1,1 @@
+"""Functions of ONNX's nodes: those of the model, and those that define other operators."""
