@@ -20,6 +20,7 @@ from ...analysis.lifting.tir.node import items
 from ...analysis.support import empty_constants
 from ...analysis.support.progress import stage
 from .deduplicate import deduplicate
+from .kept_checks import asserting
 from .memory_plan import planning, unbounded
 from .own_arguments import PIPELINE
 from .own_results import with_own_results
@@ -30,12 +31,13 @@ MAKE_SHAPE = "vm.builtin.make_shape"
 def executable(mod: Any, target: Any) -> Any:
     """Compile a module for a virtual machine; ``mod`` is not changed.
 
-    Differs from `tvm.compile` in deduplicated shapes, in memory plans (`byoc.codegen.memory_plan`)
-    and, on CPUs, in results that are constants (`byoc.codegen.own_results`).
+    Differs from `tvm.compile` in deduplicated shapes, in memory plans (`byoc.codegen.memory_plan`),
+    in kept assertions (`byoc.codegen.kept_checks`) and, on CPUs, in results that are constants
+    (`byoc.codegen.own_results`).
     """
     stage("compiling")
     mod = empty_constants.replaced(unbounded(mod), empty_constants.as_call)
-    with planning(mod):
+    with asserting(), planning(mod):
         if (
             target is not None and "gpu" in tvm.target.Target(target).keys
         ):  # TVM has a separate pipeline for GPUs
