@@ -1,0 +1,103 @@
+"""Extents that an operator needs to be equal are checked at the call, and others stay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from tvm import relax, tirx
+
+import opinfo
+from opinfo.jit.arguments.acceptor import BoundaryError
+from opinfo.jit.arguments.matched_extents import matched_extents
+
+op, nn = relax.op, relax.op.nn
+N, K, M = (tirx.Var(name, "int64") for name in "nkm")
+Build = Callable[..., Any]
+
+
+def _module(build: Build, *shapes: Any) -> Any:
+    builder = relax.BlockBuilder()
+    params = [relax.Var(f"x{k}", relax.TensorType(s, "float32")) for k, s in enumerate(shapes)]
+    with builder.function("main", params):
+        with builder.dataflow():
+            out = builder.emit(build(*params))
+            if isinstance(out.ty, relax.TupleType):
+                out = builder.emit(relax.TupleGetItem(out, 0))
+            out = builder.emit_output(op.nn.relu(out))
+        builder.emit_func_output(out)
+    return builder.get()
+
+
+def _weights(*shape: int) -> Any:
+    return np.random.default_rng(0).standard_normal(shape).astype("float32")
+
+
+W, ROW = _weights(8, 5), relax.const(_weights(8))
+#: An operator, the shape of its input, and a size that fits: 8 for each but the first.
+OPERATORS: dict[str, tuple[Build, tuple[Any, ...]]] = {
+    "matmul": (lambda x: op.matmul(x, relax.const(W)), (N, K)),
+    "by a vector": (lambda x: op.matmul(x, ROW), (N, K)),
+    "conv2d": (lambda x: nn.conv2d(x, relax.const(_weights(4, 8, 3, 3))), (N, K, 7, 7)),
+    "groups": (lambda x: nn.conv2d(x, relax.const(_weights(4, 4, 3, 3)), groups=2), (N, K, 7, 7)),
+    "channels last": (
+        lambda x: nn.conv2d(x, relax.const(_weights(4, 8, 3, 3)), data_layout="NHWC",
+                            kernel_layout="OIHW"), (N, 7, 7, K),
+    ),
+    "conv2d_transpose": (
+        lambda x: nn.conv2d_transpose(x, relax.const(_weights(8, 4, 3, 3))), (N, K, 7, 7),
+    ),
+    "layer_norm": (lambda x: nn.layer_norm(x, ROW, ROW, [-1]), (N, K)),
+    "rms_norm": (lambda x: nn.rms_norm(x, ROW, [-1]), (N, K)),
+    "batch_norm": (
+        lambda x: nn.batch_norm(x, ROW, ROW, ROW, ROW, 1, training=False), (N, K, 3),
+    ),
+    "instance_norm": (lambda x: nn.instance_norm(x, ROW, ROW, 1, [2]), (N, K, 3)),
+}  # fmt: skip
+
+
+def _casts(mod: Any) -> list[tuple[str, ...]]:
+    """The types of the casts of a module, as text."""
+    bindings = [b for block in mod["main"].body.blocks for b in block.bindings]
+    return [
+        tuple(str(getattr(e, "value", e)) for e in b.ty.shape.values)
+        for b in bindings
+        if isinstance(b, relax.MatchCast)
+    ]
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_a_symbol_beside_a_number(name: str) -> None:
+    build, shape = OPERATORS[name]
+    mod = _module(build, shape)
+    before = mod.script()
+    expected = tuple("8" if e is K else str(e) for e in shape)
+    assert _casts(matched_extents(mod)) == [expected]
+    assert mod.script() == before
+    known = _module(build, [8 if e is K else e for e in shape])
+    assert matched_extents(known).same_as(known)
+
+
+def test_two_symbols() -> None:
+    assert _casts(matched_extents(_module(op.matmul, (N, K), (M, 5)))) == [("n", "m")]
+    equal = _module(op.matmul, (N, 2 * K), (K + K, 5))
+    assert matched_extents(equal).same_as(equal)
+
+
+def test_a_symbolic_weight() -> None:
+    assert _casts(matched_extents(_module(op.matmul, (N, 8), (M, 5)))) == [("8", "5")]
+
+
+@pytest.mark.parametrize("backends", [[], None])
+def test_a_call_of_other_extents_fails(backends: Any) -> None:
+    """TVM's code read 8 rows of the weights, however many columns the other tensor had."""
+    build, shape = OPERATORS["matmul"]
+    mod = _module(build, shape)
+    compiled = opinfo.compile(mod) if backends is None else opinfo.compile(mod, backends)
+    x = _weights(3, 8)
+    np.testing.assert_allclose(compiled.run(x), np.maximum(x @ W, 0), rtol=1e-4, atol=1e-5)
+    for columns in (1, 7, 9):
+        with pytest.raises(BoundaryError, match=f"got k = {columns}; .* only defined for k == 8"):
+            compiled.run(_weights(3, columns))
