@@ -86,6 +86,26 @@ def test_two_symbols() -> None:
     assert matched_extents(equal).same_as(equal)
 
 
+@pytest.mark.parametrize(("subscripts", "shapes", "casts"), [
+    ("rk,rnk->rn", ((N, 8), (M, 5, 8)), [("n", "5", "8")]),
+    ("ij,jk->ik", ((N, K), (8, 5)), [("n", "8")]),
+    ("ii->i", ((N, M),), [("n", "n")]),
+    ("ij,jk->ik", ((1, K), (K, M)), []),
+    ("ij,ij->ij", ((1, K), (N, K)), []),
+])  # fmt: skip
+def test_labels(subscripts: str, shapes: Any, casts: Any) -> None:
+    mod = _module(lambda *xs: op.einsum(relax.Tuple(xs), subscripts), *shapes)
+    assert _casts(matched_extents(mod)) == casts
+
+
+def test_attention() -> None:
+    """The values have as many rows as the keys."""
+    mod = _module(nn.attention, (1, N, 2, 8), (1, K, 2, 8), (1, M, 2, 8))
+    assert _casts(matched_extents(mod)) == [("1", "m", "2", "8")]
+    equal = _module(nn.attention, (1, N, 2, 8), (1, K, 2, 8), (1, K, 2, 8))
+    assert matched_extents(equal).same_as(equal)
+
+
 def test_a_symbolic_weight() -> None:
     assert _casts(matched_extents(_module(op.matmul, (N, 8), (M, 5)))) == [("8", "5")]
 
