@@ -98,6 +98,43 @@ def test_labels(subscripts: str, shapes: Any, casts: Any) -> None:
     assert _casts(matched_extents(mod)) == casts
 
 
+OTHERS: dict[str, tuple[Build, tuple[Any, ...], tuple[str, ...]]] = {
+    "broadcast_to": (lambda x, y: op.broadcast_to(x, (3, M)), ((N,), (M,)), ("m",)),
+    "scatter_elements": (
+        lambda x, u: op.scatter_elements(x, relax.const(np.zeros(4, "int64")), u, 0), ((8,), (N,)),
+        ("4",),
+    ),
+    "nll_loss": (
+        lambda x: nn.nll_loss(x, relax.const(np.zeros(4, "int64")), reduction="none"), ((N, 5),),
+        ("4", "5"),
+    ),
+    "grid_sample": (op.image.grid_sample, ((1, 2, 4, 4), (N, 2, 3, 3)), ("1", "2", "3", "3")),
+    "reverse_sequence": (
+        lambda x: op.reverse_sequence(x, relax.const(np.ones(4, "int64")), 1, 0), ((N, 5),),
+        ("4", "5"),
+    ),
+    "attention with a bias": (
+        nn.attention, ((1, N, 2, 8), (1, K, 2, 8), (1, K, 2, 8), (1, 1, N, M)),
+        ("1", "1", "n", "k"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_operators(name: str) -> None:
+    build, shapes, cast = OTHERS[name]
+    assert _casts(matched_extents(_module(build, *shapes))) == [cast]
+
+
+def test_what_is_broadcast_stays() -> None:
+    for build, shapes in (
+        (lambda x, y: op.broadcast_to(x, (N, M)), ((1, M), (N, 1))),
+        (nn.attention, ((1, N, 2, 8), (1, K, 2, 8), (1, K, 2, 8), (1, 1, 1, K))),
+    ):
+        mod = _module(build, *shapes)
+        assert matched_extents(mod).same_as(mod)
+
+
 def test_attention() -> None:
     """The values have as many rows as the keys."""
     mod = _module(nn.attention, (1, N, 2, 8), (1, K, 2, 8), (1, M, 2, 8))
