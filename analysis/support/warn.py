@@ -6,7 +6,7 @@ import sys
 import warnings
 
 #: A pass of opinfo is called through TVM's pass infrastructure, a module by Python's importer.
-_INSIDE = {"opinfo", "tvm", "tvm_ffi", "importlib"}
+_INSIDE = {"opinfo", "tvm", "tvm_ffi", "importlib", "contextlib"}
 
 
 def warn(text: str, category: type[Warning] = UserWarning) -> None:

@@ -21,6 +21,7 @@ from ...analysis.support import empty_constants
 from ...analysis.support.progress import stage
 from .constant_results import with_copied_constants
 from .deduplicate import deduplicate
+from .kept_checks import asserting
 from .memory_plan import planning, unbounded
 from .unchecked_arguments import PIPELINE
 
@@ -30,12 +31,13 @@ MAKE_SHAPE = "vm.builtin.make_shape"
 def executable(mod: Any, target: Any) -> Any:
     """Compile a module for a virtual machine; ``mod`` is not changed.
 
-    Differs from `tvm.compile` in deduplicated shapes, in memory plans (`byoc.codegen.memory_plan`)
-    and, on CPUs, in results that are constants (`byoc.codegen.constant_results`).
+    Differs from `tvm.compile` in deduplicated shapes, in memory plans (`byoc.codegen.memory_plan`),
+    in kept assertions (`byoc.codegen.kept_checks`) and, on CPUs, in results that are constants
+    (`byoc.codegen.constant_results`).
     """
     stage("compiling")
     mod = empty_constants.replaced(unbounded(mod), empty_constants.as_call)
-    with planning(mod):
+    with asserting(), planning(mod):
         if (
             target is not None and "gpu" in tvm.target.Target(target).keys
         ):  # TVM has a separate pipeline for GPUs

@@ -16,6 +16,7 @@ import tvm_ffi
 from tvm import ir, tirx
 from tvm.tirx.buffer import is_buffer_var
 
+from ...analysis.lifting.tir.annotations import NEUTRAL
 from ...analysis.lifting.tir.node import items
 from ...analysis.support.tvm_compat import SBlockRealize, TensorLoad, source_of
 
@@ -62,9 +63,9 @@ def _leaves(stmt: Any, loops: tuple[Any, ...]) -> Iterator[_Leaf]:
     if isinstance(stmt, tirx.SeqStmt):
         for part in items(stmt.seq):
             yield from _leaves(part, loops)
-    elif isinstance(stmt, tirx.For) and stmt.thread_binding is None and stmt.step is None:
+    elif isinstance(stmt, tirx.For) and _is_plain_loop(stmt):
         yield from _leaves(stmt.body, (*loops, stmt))
-    elif isinstance(stmt, tirx.AttrStmt) and str(stmt.attr_key).startswith("pragma_"):
+    elif isinstance(stmt, tirx.AttrStmt) and str(stmt.attr_key) in NEUTRAL["AttrStmt"]:
         yield from _leaves(stmt.body, loops)
     elif isinstance(stmt, SBlockRealize) and _is_plain(stmt):
         yield from _leaves(stmt.block.body, loops)
@@ -72,11 +73,22 @@ def _leaves(stmt: Any, loops: tuple[Any, ...]) -> Iterator[_Leaf]:
         yield stmt, loops
 
 
+def _is_plain_loop(loop: Any) -> bool:
+    """Whether a loop executes its body once for each value of its variable."""
+    return loop.thread_binding is None and loop.step is None and _is_neutral(loop)
+
+
 def _is_plain(realize: Any) -> bool:
     """Whether a block is its body."""
     block = realize.block
     variables = (*items(block.iter_vars), *items(block.alloc_buffers), *items(block.match_buffers))
-    return not variables and block.init is None and _is(realize.predicate, 1)
+    plain = not variables and block.init is None and _is(realize.predicate, 1)
+    return plain and _is_neutral(block)
+
+
+def _is_neutral(stmt: Any) -> bool:
+    """Whether no annotation may change a statement: TVM drops those to be skipped."""
+    return set(map(str, stmt.annotations or ())) <= NEUTRAL[type(stmt).__name__]
 
 
 def _is(expr: Any, number: int) -> bool:

@@ -34,6 +34,9 @@ _EXACT = COMPARISONS | frozenset(f"relax.{n}" for n in (
     "reshape", "flatten", "expand_dims", "squeeze", "permute_dims", "broadcast_to", "strided_slice",
     "concat", "split", "tile", "repeat", "flip", "take", "where", "astype", "floor", "ceil",
     "trunc", "abs", "negative"))  # fmt: skip
+#: The integers to which code casts a number that is too large as their least one, which is outside
+#: of an axis. Narrower ones may be inside then, and others in a runtime.
+_WIDE = ("int32", "int64")
 
 
 @dataclass(frozen=True)
@@ -137,6 +140,8 @@ def _inexact(op: Op, lowered: Lowered) -> str | None:
     floats = any("float" in v.dtype for v in op.values if v is not None)
     if floats and info.name not in _EXACT:
         return f"is {info.name} of floating point, which runtimes may round differently"
+    if floats and info.name == "relax.astype" and "int" in (dtype := op.outputs[0].dtype):
+        return None if dtype in _WIDE else f"casts floating point to {dtype}, which may wrap around"
     return None
 
 

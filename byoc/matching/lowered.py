@@ -12,8 +12,9 @@ from tvm import relax
 
 from ...analysis.answer.recovered import Recovered
 from ...analysis.lifting.tir.node import NodeDict, substitute
-from ...analysis.results.op_info import OpInfo
+from ...analysis.results.op_info import OpInfo, Refusal
 from ...analysis.support.progress import stage
+from ...layout.graph.call_extents import unequal_extents
 from ...layout.graph.checked_module import check_module
 from ...layout.graph.read_graph import graph
 from ...layout.graph.relax_graph import Graph, Op
@@ -131,7 +132,8 @@ def read(mod: Any, what: str, proofs: FuncProofs | None = None) -> Lowered:
     infos = {}
     for k, op in enumerate(ops):
         stage("recognising operators", k, len(ops))
-        infos[op] = _recovered(op.func, proofs)
+        unequal = unequal_extents(op.func, op.call)
+        infos[op] = Recovered(Refusal(unequal)) if unequal else _recovered(op.func, proofs)
         if not isinstance(infos[op].info, OpInfo) and (copy := asserted_copy(op.func)) is not None:
             op.outputs[0].within = copy.within
     return Lowered(mod, functions, infos, blocks, proofs)

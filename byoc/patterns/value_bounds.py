@@ -14,8 +14,8 @@ from ...layout.graph.relax_graph import Op, Value
 from .elementwise_groups import Infos
 
 Bounds = tuple[float, float]
-#: Operators whose result has only elements of their first operand.
-#: An index outside of the axis is an error, which is reported where the elements are checked.
+#: Operators whose result has only elements of their first operand, unless an index outside of the
+#: axis is NaN. In other modes that is an error, which is reported where the elements are checked.
 _MOVES = frozenset(f"relax.{n}" for n in (
     "reshape", "permute_dims", "expand_dims", "squeeze", "flatten", "broadcast_to",
     "strided_slice", "astype", "take", "gather_elements", "gather_nd"))  # fmt: skip
@@ -60,7 +60,7 @@ def _within(value: Value, numbers: Bounds | None) -> Bounds | None:
         numbers = None
     if dtype in LARGEST:
         fits = numbers is not None and max(map(abs, numbers)) <= LARGEST[dtype]
-        return numbers if fits else None
+        return _rounded(numbers, dtype) if numbers is not None and fits else None
     if "int" not in dtype:
         return numbers
     if numbers is not None:  # a cast rounds to an integer between
@@ -69,9 +69,20 @@ def _within(value: Value, numbers: Bounds | None) -> Bounds | None:
         info = np.iinfo(dtype)
         inside = numbers is not None and info.min <= numbers[0] and numbers[1] <= info.max
         return numbers if inside else (float(info.min), float(info.max))  # others wrap around
-    low = -_EXACT if dtype == "int64" else 0.0
-    inside = numbers is not None and low <= numbers[0] and numbers[1] <= _EXACT
+    # An end may have been rounded to 2^53, but not to a smaller number.
+    low = -_EXACT if dtype == "int64" else -1.0
+    inside = numbers is not None and low < numbers[0] and numbers[1] < _EXACT
     return numbers if inside else None
+
+
+def _rounded(numbers: Bounds, dtype: str) -> Bounds:
+    """The ends as a dtype has them: rounding keeps the order, so elements are between."""
+    if dtype == "bfloat16":
+        from ml_dtypes import bfloat16
+
+        return float(bfloat16(numbers[0])), float(bfloat16(numbers[1]))
+    low, high = (float(x) for x in np.asarray(numbers).astype(dtype))
+    return low, high
 
 
 def _unrounded(value: Value, infos: Infos, depth: int, known: _Known) -> Bounds | None:
@@ -91,7 +102,7 @@ def _unrounded(value: Value, infos: Infos, depth: int, known: _Known) -> Bounds 
         return None
     bounds = _arguments(op, info, infos, depth, known)
     if info.name in _MOVES:
-        return bounds[0]
+        return None if info.attrs.get("mode") == "nan" else bounds[0]
     if info.name == "relax.where":
         return _union(bounds[1:]) if len(bounds) == 3 else None
     if info.name == "relax.concat":

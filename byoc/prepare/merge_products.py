@@ -133,7 +133,8 @@ def _alike(products: Iterable[_Product]) -> Iterator[list[_Product]]:
         arrays = product.arrays
         samples = ((a.shape, str(a.dtype), a.reshape(-1)[:: a.size // SAMPLES + 1].tobytes())
                    for a in arrays)  # fmt: skip
-        groups = likely.setdefault((str(product.call.attrs.out_dtype), *samples), [])
+        dtypes = str(product.call.attrs.out_dtype), str(product.call.args[0].ty.dtype)
+        groups = likely.setdefault((*dtypes, *samples), [])
         same = (g for g in groups if all(map(np.array_equal, g[0].arrays, arrays)))
         if (group := next(same, None)) is None:
             groups.append([product])

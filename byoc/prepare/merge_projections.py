@@ -118,9 +118,9 @@ class _Block:
             a.call.args[0], b.call.args[0]
         ):
             return False
-        if str(a.call.ty.dtype) != str(b.call.ty.dtype):
-            return False
-        return a.bias is None or str(a.bias.ty.dtype) == str(b.bias.ty.dtype)
+        typed = [(a.call, b.call), (a.call.args[1], b.call.args[1])]
+        typed += [] if a.bias is None else [(a.bias, b.bias)]
+        return all(str(x.ty.dtype) == str(y.ty.dtype) for x, y in typed)
 
     def _same(self, expr: Any, other: Any) -> bool:
         """Whether two variables are one, or reshapes of one to the same shape."""

@@ -12,6 +12,8 @@ from tvm.tirx.buffer import is_buffer_var
 
 from ...analysis.lifting.tir.node import items
 from ...analysis.support.origin import node_of
+from ...analysis.support.wording import plural
+from .call_extents import unequal_extents
 from .unused import Called
 
 
@@ -63,14 +65,16 @@ def _contradiction(func: Any, call: Any) -> str | None:
     results = [(f"result {k}", ty) for k, ty in enumerate(types)]
     params = items(func.params)
     if len(params) != len(operands) + len(results) + len(sizes):
-        return (f"{len(operands)} operands, {len(results)} results and {len(sizes)} sizes, "
-                f"where it has {len(params)} parameters")  # fmt: skip
+        counts = [(operands, "operand"), (results, "result"), (sizes, "size")]
+        *first, last = (plural(len(part), noun) for part, noun in counts)
+        return f"{', '.join(first)} and {last}, where it has {plural(len(params), 'parameter')}"
     for param, (place, ty) in zip(params, operands + results, strict=False):
         if is_buffer_var(param) and _differ(param.ty, ty):
             return (
                 f"{_shown(ty)} as {place}, where its parameter {param.name} is {_shown(param.ty)}"
             )
-    return None
+    unequal = unequal_extents(func, call, certain=True)
+    return None if unequal is None else f"extents that differ: {unequal}"
 
 
 def _differ(buffer: Any, ty: Any) -> bool:

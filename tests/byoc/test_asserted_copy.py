@@ -19,6 +19,10 @@ COPY = """
     for i, j in T.grid(4, 4):
         out[i, j] = x[i, j]
 """
+#: TVM drops what it marks, and the assertions in it.
+SKIP = "\n    with T.attr(0, 'pragma_debug_skip_region', 1):"
+LOOP = """i in T.serial(4, annotations={'pragma_debug_skip_region': 1}):
+      for j in T.serial(4)"""
 COPIES = {
     "each element": (CHECK + COPY, (-3.0, 2.0)),
     "two ranges": (CHECK + CHECK.replace("-3", "-1") + COPY, (-1.0, 2.0)),
@@ -45,6 +49,9 @@ OTHERS = {
     "a write to an operand": CHECK + COPY + "\n    y[0] = T.int64(1)\n",
     "another operand": CHECK + COPY.replace("= x[i, j]", "= T.Cast('int32', y[i])"),
     "a call": CHECK + COPY + "\n    T.evaluate(T.call_extern('int32', 'g'))\n",
+    "assertions that TVM drops": SKIP + CHECK.replace("\n", "\n    ") + COPY,
+    "a copy that TVM drops": CHECK + SKIP + COPY.replace("\n", "\n    "),
+    "a loop that TVM drops": CHECK.replace("i, j in T.grid(4, 4)", LOOP) + COPY,
     "a call in a condition": CHECK.replace("T.int64(2)", "T.call_extern('int64', 'g')") + COPY,
 }  # fmt: skip
 

@@ -131,6 +131,18 @@ class Rounded:
 
 
 @I.ir_module
+class Narrow:
+    """300.0 is 44 in code for x86, and may be 127 elsewhere."""
+
+    @R.function
+    def main(x: R.Tensor((4,), "float32"), t: R.Tensor((100, 2), "float32")) -> R.Tensor:
+        with R.dataflow():
+            y = R.take(t, R.astype(R.floor(x), "int8"), axis=0)
+            R.output(y)
+        return y
+
+
+@I.ir_module
 class Branch:
     @R.function
     def main(
@@ -274,6 +286,7 @@ class NoShape:
 REFUSED = {
     "no shape": (NoShape, "the model has no inputs, or one without a shape"),
     "rounded": (Rounded, "exp of floating point, which runtimes may round differently"),
+    "a narrow cast": (Narrow, "casts floating point to int8, which may wrap around"),
     "in a branch": (Branch, "an index is checked in a branch"),
     "of a branch": (OfBranch, "stems from raw, which PrimFuncs do not compute"),
     "symbolic": (Symbolic, "an extent is symbolic"),

@@ -44,8 +44,8 @@ TAKES = "where its parameter x is float32(4, 6); mend the call or the PrimFunc"
 @pytest.mark.parametrize(
     ("mod", "wrong"),
     [
-        (module(count=2), "2 operands, 1 results and 0 sizes, where it has 2 parameters"),
-        (module(count=0), "0 operands, 1 results and 0 sizes, where it has 2 parameters"),
+        (module(count=2), "2 operands, 1 result and 0 sizes, where it has 2 parameters"),
+        (module(count=0), "0 operands, 1 result and 0 sizes, where it has 2 parameters"),
         (module(operand=(4, 7)), f"float32(4, 7) as operand 0, {TAKES}"),
         (module(operand=(4,)), f"float32(4) as operand 0, {TAKES}"),
         (module(dtype="float16"), f"float16(4, 6) as operand 0, {TAKES}"),

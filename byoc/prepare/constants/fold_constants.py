@@ -11,6 +11,7 @@ takes a millisecond each, so it does not run where nothing is left to fold.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import tvm
@@ -47,7 +48,8 @@ def fold_constants(mod: Any) -> Any:
             mod = mutated(mod, _Writer(mod, constants), constants=True)
         cast = fold_narrow_casts(mod)
     if may_fold(mod):
-        mod = relax.transform.FoldConstant()(mod)
+        with suppress(ValueError):  # an assertion fails: the code fails where it is reached
+            mod = relax.transform.FoldConstant()(mod)
     return relax.transform.DeadCodeElimination()(mod)
 
 
@@ -134,8 +136,9 @@ def _computed(mod: Any) -> list[Any]:
             args = [tensor(arg) for arg in operands(value)]
             if all(arg is not None for arg in args):
                 result = tvm.runtime.empty(shape_of(value), str(value.ty.dtype))
-                built[value.args[0].name_hint](*args, result)
-                values[binding.var] = result
+                with suppress(ValueError):  # an assertion fails: the call may not be reached
+                    built[value.args[0].name_hint](*args, result)
+                    values[binding.var] = result
 
     tvm_ffi.structural_walk(mod["main"], (relax.VarBinding, visit))
     return results

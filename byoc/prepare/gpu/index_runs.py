@@ -52,6 +52,7 @@ class _Slices(relax.PyExprMutator):  # type: ignore[misc]
 
 def _runs(indices: np.ndarray[Any, Any]) -> list[tuple[int, int]]:
     """The runs of consecutive numbers, each as its first number and the one after its last."""
+    indices = indices.astype("int64")  # in uint8, 0 would follow 255
     cuts = np.flatnonzero(np.diff(indices) != 1) + 1
     parts = [p for p in np.split(indices, cuts) if len(p)]
     return [(int(p[0]), int(p[-1]) + 1) for p in parts[: MOST + 1]]

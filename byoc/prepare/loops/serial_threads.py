@@ -11,6 +11,8 @@ statement instead (`lockstep.py`), as those of MLC-LLM's products with experts.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import tvm_ffi
@@ -147,6 +149,22 @@ def _is_thread(loop: Any) -> bool:
     return isinstance(loop, tirx.For) and loop.thread_binding is not None
 
 
+def _is_beside(indices: Any, shape: Sequence[Any]) -> bool:
+    """Whether no element of a buffer is at an index; in two dimensions, [0, 3] of 2 x 3 is [1, 0].
+
+    Where an index is not a number, the others count as inside.
+    """
+    at, extents = [[int(e) if isinstance(e, tirx.IntImm) else None for e in part]
+                   for part in (indices, shape)]  # fmt: skip
+    if None in extents or None in at:
+        first, extent = (at[0], extents[0]) if at else (None, None)
+        return first is not None and extent is not None and not 0 <= first < extent
+    place = 0
+    for index, extent in zip(at, extents, strict=True):
+        place = place * (extent or 0) + (index or 0)
+    return not 0 <= place < prod(e or 0 for e in extents)
+
+
 def _serial(func: Any) -> Any:
     """Return a PrimFunc with its loops over threads in order.
 
@@ -165,14 +183,12 @@ def _serial(func: Any) -> Any:
         new = mutator.default_mutate(node)
         if node.thread_binding is None:
             return new
-        return tirx.For(new.loop_var, new.min, new.extent, tirx.ForKind.SERIAL, new.body)
+        return tirx.For(new.loop_var, new.min, new.extent, tirx.ForKind.SERIAL, new.body,
+                        step=new.step)  # fmt: skip
 
     def store(node: Any, mutator: Any) -> Any:
         shape = extents.get(node.buffer)
-        beside = shape is not None and any(
-            isinstance(k, tirx.IntImm) and isinstance(e, tirx.IntImm) and not 0 <= int(k) < int(e)
-            for k, e in zip(node.indices, shape, strict=True)
-        )
+        beside = shape is not None and _is_beside(node.indices, shape)
         return tirx.Evaluate(tirx.const(0, "int32")) if beside else node
 
     rules = [(tirx.For, loop), (tirx.BufferStore, store)]

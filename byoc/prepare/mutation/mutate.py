@@ -26,10 +26,15 @@ def mutated(mod: Any, writer: Any, *, constants: bool = False) -> Any:
     for gvar, func in mod.functions_items():
         if not isinstance(func, relax.Function):
             continue
-        effect = Effect.NONE if constants else effects.of_function(func)
-        if effect < Effect.IMPURE and not (effect and effects.overwrites(func)):
+        if constants or may_reorder(effects, func):
             writer.builder_.update_func(gvar, writer.visit_expr(func))
     return with_attrs(writer.builder_.get(), mod)
+
+
+def may_reorder(effects: SideEffects, func: Any) -> bool:
+    """Whether a rewrite may read a value of a function later than the function does."""
+    effect = effects.of_function(func)
+    return effect < Effect.IMPURE and not (effect and effects.overwrites(func))
 
 
 def named(expr: Any, name: str) -> bool:

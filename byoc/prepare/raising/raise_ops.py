@@ -25,6 +25,7 @@ from ....analysis.proposal.call_op import NotBuilt, call_op
 from ....analysis.results.op_info import ASSUMED, LayoutNormalised
 from ....analysis.support.tvm_compat import sym
 from ....analysis.terms.term import TensorVar, Var
+from ....layout.graph.call_extents import unequal_extents
 from ....layout.graph.unused import without_unused
 from ....layout.search.constraints import full
 
@@ -188,6 +189,8 @@ class _Raiser(relax.PyExprMutator):  # type: ignore[misc]
             )
         if not isinstance(recovered.info, OpInfo):
             return repr(recovered.info)
+        if (unequal := unequal_extents(self.mod[call.args[0]], call)) is not None:
+            return unequal
         results = len(call.ty.fields) if hasattr(call.ty, "fields") else 1
         if len(recovered.outputs) != results:
             return (

@@ -29,6 +29,7 @@ from ....analysis.results.buffer_layout import BufferLayout
 from ....analysis.results.op_info import LayoutNormalised, OpInfo, Refusal
 from ....analysis.support.call_ops import is_call_tir
 from ....analysis.support.rewrite_functions import rewrite_functions
+from ....layout.graph.call_extents import unequal_extents
 from ....layout.graph.unused import without_unused
 from ..mutation.mutate import named
 from .raise_ops import STRENGTH, call_sizes, same_type
@@ -86,7 +87,7 @@ class _Raiser(relax.PyExprMutator):  # type: ignore[misc]
         if func not in self.known:
             self.known[func] = self.chains(func)
         chain = self.known[func]
-        if not isinstance(chain, Chain) or not _is_product(chain):
+        if not isinstance(chain, Chain) or not _is_product(chain) or unequal_extents(func, call):
             return call
         try:
             new = self.builder_.normalize(self.raised(chain, call))

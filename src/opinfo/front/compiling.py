@@ -23,6 +23,7 @@ from ..byoc.measure import Measure
 from ..frontend.source_file import SourceFile, source_of
 from ..jit.arguments.checked_bounds import checked_bounds
 from ..jit.arguments.index_checks import checked_indices
+from ..jit.arguments.matched_extents import matched_extents
 from ..jit.arguments.signature import Signature
 from ..jit.config.strategy import Config, Dim, Strategy
 from ..layout.rewrite.func_proofs import CheckedBounds, FuncProofs
@@ -109,6 +110,7 @@ def compile(
     if measure is not None:
         measure.check()
     mod, config = configured(mod, shapes)
+    mod = matched_extents(mod)
     signatures = _signatures(mod)
     if not on_gpu(tvm_target):
         refuse_narrow_floats(mod)

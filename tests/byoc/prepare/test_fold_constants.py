@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 import tvm
 from tvm import relax
+from tvm.script import ir as I
 from tvm.script import relax as R
 from tvm.script import tirx as T
 
+import opinfo
 from opinfo.analysis.support.tvm_compat import array_of
 from opinfo.byoc.prepare.constants.fold_constants import fold_constants
 
@@ -194,3 +196,25 @@ def test_operators_are_not_lowered_where_nothing_is_left_to_fold(
 
     fold_constants(module(sized))
     assert ran == [0]
+
+
+def test_a_constant_index_that_is_outside_counts_where_it_is_read() -> None:
+    """Folding constants computed the check of a branch that no call takes."""
+
+    @I.ir_module
+    class Branch:
+        @R.function
+        def main(c: R.Tensor((), "bool"), t: R.Tensor((9, 2), "float32")) -> R.Tensor(
+            (2, 2), "float32"
+        ):
+            if c:
+                i = R.add(R.const([1, 20], "int64"), R.const([1, 20], "int64"))
+                y = R.take(t, i, axis=0)
+            else:
+                y = R.strided_slice(t, axes=[0], begin=[0], end=[2])
+            return y
+
+    compiled, table = opinfo.compile(Branch, []), np.arange(18, dtype="float32").reshape(9, 2)
+    np.testing.assert_array_equal(compiled.run(np.array(False), table), table[:2])
+    with pytest.raises(ValueError, match="take at an element that is outside of its axis"):
+        compiled.run(np.array(True), table)

@@ -54,6 +54,18 @@ def test_runs_are_slices(name: str) -> None:
     np.testing.assert_array_equal(run(after, [x])[0], run(before, [x])[0])
 
 
+def test_a_narrow_index_does_not_wrap_around() -> None:
+    x = relax.Var("x", relax.TensorType((300,), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            out = builder.emit(relax.op.take(x, relax.const(np.array([255, 0], "uint8")), 0))
+            out = builder.emit_output(out)
+        builder.emit_func_output(out)
+    values = np.arange(300, dtype="float32")
+    np.testing.assert_array_equal(run(slice_index_runs(builder.get()), [values])[0], [255, 0])
+
+
 @pytest.mark.parametrize("name", STAYS)
 def test_other_gathers_stay(name: str) -> None:
     tvm.ir.assert_structural_equal(slice_index_runs(STAYS[name]), STAYS[name])

@@ -95,6 +95,18 @@ def test_other_products_stay(build: Any, shapes: tuple[tuple[int, ...], ...]) ->
     tvm.ir.assert_structural_equal(merge_projections(mod), mod)
 
 
+def test_weights_of_several_dtypes_stay_apart() -> None:
+    """One constant of both would have the first one's dtype, and wrap the second one's numbers."""
+    weights = [np.full((5, 8), 3, "int8"), np.full((5, 8), 1000, "int32")]
+    mod = _module(lambda e, x: relax.Tuple([
+        e(op.reshape(e(op.matmul(x, relax.const(w), "int32")), (24,))) for w in weights
+    ]), ((3, 5), "int8"))  # fmt: skip
+    x = np.arange(15, dtype="int8").reshape(3, 5)
+    got = run(relax.transform.LegalizeOps()(merge_projections(mod)), [x])
+    for a, w in zip(got, weights, strict=True):
+        np.testing.assert_array_equal(a, (x.astype("int64") @ w).reshape(24))
+
+
 @I.ir_module
 class Shared:
     @R.function

@@ -52,6 +52,26 @@ def feed(*outer: int, seed: int = 0) -> dict[str, Array]:
     return {"x": 2 * floats(*outer, DEPTH, seed=seed), "r": scores.astype("float32")}
 
 
+def tied(experts: int) -> Array:
+    """Return scores that are equal, or nearly: the shares of 0 and 1e-9 are equal in float32."""
+    zeros, ones = [0.0] * (experts - 2), [1.0] * (experts - 2)
+    rows = [[0, 0, *zeros], [1, 1, *zeros], [*zeros, 1, 1], [0, 1, *ones], [1e-9, 0, *zeros],
+            [*zeros, 0, 1e-9], [*zeros, 0, -1e-9], [20, 20.000002, *zeros], [-0.0, 0, *zeros],
+            [-1e30] * experts]  # fmt: skip
+    return np.array(rows, "float32")
+
+
+@pytest.mark.parametrize("normalised", [0, 1])
+@pytest.mark.parametrize("count", [1, 2])
+def test_equal_experts(count: int, normalised: int) -> None:
+    """The last ones are chosen."""
+    node = contributed("MoE", BIASED, ["y"], k=count, activation_type="relu",
+                       normalize_routing_weights=normalised)  # fmt: skip
+    scores = tied(EXPERTS)
+    x = np.tile(floats(1, DEPTH, seed=3), (len(scores), 1))
+    compare(model([node], ROWS, weights=used(BIASED, weights())), {"x": x, "r": scores})
+
+
 def test_activations() -> None:
     kinds = ("relu", "gelu", "silu", "identity")
     nodes = [contributed("MoE", BIASED, [kind], k=2, activation_type=kind) for kind in kinds]

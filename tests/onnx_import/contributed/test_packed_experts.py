@@ -20,6 +20,7 @@ from tests.onnx_import.against_runtime import (
     outputs,
     reference,
 )
+from tests.onnx_import.contributed.test_experts import tied
 
 pytestmark = pytest.mark.skipif(VERSION < COMPLETE, reason="compiles models")
 
@@ -110,6 +111,17 @@ def test_halves() -> None:
                          {name: a.astype("float32") for name, a in values.items()})[0]  # fmt: skip
     assert got.dtype == np.float16
     np.testing.assert_allclose(got, expected, rtol=0, atol=4e-3 * abs(expected).max())
+
+
+def test_equal_experts() -> None:
+    """The last ones are chosen, of those that have equal scores."""
+    arrays, _ = layers(4, 32, False, 2)
+    scores = tied(EXPERTS)
+    values = {"x": np.tile(floats(1, DEPTH, seed=3), (len(scores), 1)), "r": scores}
+    proto = model([nodes_of(arrays, block_size=32, **SWIGLU)], ROWS, weights=arrays)
+    expected = reference(proto, values)[0]
+    got = outputs(proto, values)[0]
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-5 * abs(expected).max())
 
 
 def test_matrices_stay_packed() -> None:

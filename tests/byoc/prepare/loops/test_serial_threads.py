@@ -150,6 +150,38 @@ def test_threads_that_share_memory_run_statement_by_statement(options: Any) -> N
     np.testing.assert_allclose(y, np.exp(x[::-1]), rtol=1e-6)
 
 
+def test_a_store_to_the_next_row_is_kept() -> None:
+    """TVM numbers elements by rows, so that [0, 3] of a buffer of 2 x 3 is [1, 0]."""
+
+    @I.ir_module
+    class NextRow:
+        @T.prim_func(private=True, s_tir=True)
+        def kernel(x: T.Buffer((8, 2, 3), "float32"), y: T.Buffer((8, 2, 3), "float32")) -> None:
+            for thread in T.thread_binding(8, thread="threadIdx.x"):
+                with T.sblock("b"):
+                    v = T.axis.spatial(8, thread)
+                    kept = T.sblock_alloc_buffer((2, 3), "float32", scope="local")
+                    for i, j in T.grid(2, 3):
+                        kept[i, j] = x[v, i, j]
+                    kept[0, 3] = T.float32(7)
+                    kept[2, 0] = T.float32(8)
+                    for i, j in T.grid(2, 3):
+                        y[v, i, j] = kept[i, j]
+
+        @R.function
+        def main(x: R.Tensor((8, 2, 3), "float32")) -> R.Tensor((8, 2, 3), "float32"):
+            cls = NextRow
+            with R.dataflow():
+                out = R.call_tir(cls.kernel, (x,), out_ty=R.Tensor((8, 2, 3), "float32"))
+                R.output(out)
+            return out
+
+    x = np.random.default_rng(0).standard_normal((8, 2, 3)).astype("float32")
+    expected = x.copy()
+    expected[:, 1, 0] = 7
+    np.testing.assert_array_equal(opinfo.compile(NextRow, []).run(x), expected)
+
+
 def test_functions_for_a_gpu_are_compiled_for_the_cpu() -> None:
     cuda = tvm.target.Target({"kind": "cuda", "arch": "sm_80"}, host={"kind": "llvm"})
     mod: Any = Reversed

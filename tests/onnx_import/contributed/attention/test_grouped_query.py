@@ -17,11 +17,12 @@ from tests.onnx_import.against_runtime import Inputs, floats, model, outputs, re
 
 pytestmark = pytest.mark.skipif(VERSION < COMPLETE, reason="compiles models")
 
-HEADS, GROUPS, SIZE = 4, 2, 16
+HEADS, GROUPS, SIZE = 4, 2, 32
 WIDE, NARROW = HEADS * SIZE, GROUPS * SIZE
 ANGLES = 3 * floats(16, SIZE // 2)
 WEIGHTS = {"cosine": np.cos(ANGLES), "sine": np.sin(ANGLES), "one": np.array([1], "int64"),
-           "axis": np.array([1], "int64"), "sink": floats(HEADS, seed=9)}  # fmt: skip
+           "axis": np.array([1], "int64"), "sink": floats(HEADS, seed=9),
+           "few_cosine": np.cos(ANGLES[:, :8]), "few_sine": np.sin(ANGLES[:, :8])}  # fmt: skip
 OPERANDS = ["query", "key", "value", "old_key", "old_value", "last", "total"]
 
 
@@ -91,6 +92,9 @@ STEPS = ((1, 6, [7]), (1, 9, [4, 7]), (3, 4, [7]))
     [
         (OPERANDS, {}, (PROMPT, *STEPS)),
         ([*OPERANDS, "cosine", "sine"], {"do_rotary": 1}, (PADDED, *STEPS)),
+        ([*OPERANDS, "few_cosine", "few_sine"], {"do_rotary": 1}, (PROMPT, *STEPS)),
+        ([*OPERANDS, "few_cosine", "few_sine"], {"do_rotary": 1, "rotary_interleaved": 1},
+         (PROMPT, *STEPS)),
         (["packed", "", "", *OPERANDS[3:], "cosine", "sine"],
          {"do_rotary": 1, "rotary_interleaved": 1, "scale": 0.3}, (PADDED, *STEPS[:1])),
         (OPERANDS, {"local_window_size": 3, "softcap": 2.0}, (PADDED, *STEPS)),

@@ -73,8 +73,9 @@ def sizes_of(node: OnnxNode, k: int) -> tuple[int, int, int]:
 
 
 def mixed(
-    node: OnnxNode, experts: int, depth: int, layers: tuple[Layer, Layer, Layer | None]
-) -> Any:
+    node: OnnxNode, experts: int, depth: int, layers: tuple[Layer, Layer, Layer | None],
+    *, by_scores: bool = False,
+) -> Any:  # fmt: skip
     """Return the weighted sum of what the experts of each row compute.
 
     Args:
@@ -82,9 +83,10 @@ def mixed(
         experts: The number of experts.
         depth: The elements of a row.
         layers: The first and the second layer, and the third, which multiplies the first.
+        by_scores: As for `routes`.
     """
     x = flattened(node, depth)
-    chosen, weights = routes(node, dims_of(x)[0], experts)
+    chosen, weights = routes(node, dims_of(x)[0], experts, by_scores=by_scores)
     rows = repeated(node, x, dims_of(weights)[1])
     first, third = (None if layer is None else _product(node, layer, rows, chosen)
                     for layer in (layers[0], layers[2]))  # fmt: skip

@@ -11,22 +11,30 @@ from ...onnx_graph.onnx_node import OnnxNode, dims_of
 from ...onnx_graph.values import Dim
 
 
-def routes(node: OnnxNode, rows: Dim, experts: int) -> tuple[Any, Any]:
+def routes(node: OnnxNode, rows: Dim, experts: int, *, by_scores: bool = False) -> tuple[Any, Any]:
     """Return the experts of each row, [rows * k], and their weights, float32 [rows, k].
+
+    Of equal experts, ONNX Runtime 1.32 takes the last ones.
 
     Args:
         node: The node; its second input has a score for each row and expert.
         rows: The number of rows.
         experts: The number of experts.
+        by_scores: Choose by scores, and normalise the weights of what is chosen. Otherwise experts
+            are chosen by their shares among all, of which more are equal after rounding.
     """
     count = int(node.attr("k", 1))
     if not 1 <= count <= experts:
         node.refuse(f"k is {count}, expected 1 to {experts}, the number of experts")
     scores = node.cast_shape(widened(node, node.tensor(1)), [rows, experts])
-    shares = node.emit(relax.op.nn.softmax(scores, -1))
-    best = node.emit(relax.op.topk(shares, count, -1, "both", True, "int64"))
-    weights, chosen = (node.emit(relax.TupleGetItem(best, k)) for k in (0, 1))
-    if node.attr("normalize_routing_weights", 0):
+    ranked = scores if by_scores else node.emit(relax.op.nn.softmax(scores, -1))
+    backwards = node.emit(relax.op.flip(ranked, 1))
+    best = node.emit(relax.op.topk(backwards, count, -1, "both", True, "int64"))
+    weights, places = (node.emit(relax.TupleGetItem(best, k)) for k in (0, 1))
+    chosen = node.emit(relax.op.subtract(relax.const(experts - 1, "int64"), places))
+    if by_scores:
+        weights = node.emit(relax.op.nn.softmax(weights, -1))
+    elif node.attr("normalize_routing_weights", 0):
         total = node.emit(relax.op.sum(weights, -1, keepdims=True))
         weights = node.emit(relax.op.divide(weights, total))
     return node.reshape(chosen, [node.arithmetic.multiply(rows, count)]), weights

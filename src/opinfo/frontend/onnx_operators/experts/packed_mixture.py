@@ -51,7 +51,7 @@ def mixture_of_packed_experts(node: OnnxNode) -> Any:
     shapes = ((columns, depth), (depth, inner), (inner, depth))
     first, second = (_layer(node, k, (experts, *shapes[k]), (bits, block)) for k in (0, 1))
     last = _layer(node, 2, (experts, *shapes[2]), (bits, block)) if third else None
-    return mixed(node, experts, depth, (first, second, last))
+    return mixed(node, experts, depth, (first, second, last), by_scores=True)
 
 
 def _format(node: OnnxNode) -> tuple[int, int]:

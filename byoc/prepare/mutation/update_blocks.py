@@ -1,0 +1,81 @@
+"""Give an update in place a block of its own, across which TVM's passes move nothing.
+
+Before: dataflow: e = exp(s); n = call_tir_inplace(f, s); y = e + n
+After:  dataflow: e = exp(s)     n = call_tir_inplace(f, s)     dataflow: y = e + n
+
+TVM's FuseOps counts the update as pure. It fused ``e`` and ``y`` at the place of the latter, where
+``s`` is another tensor, and RewriteDataflowReshape makes a view of what is updated later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+from tvm import relax
+
+from ....analysis.lifting.tir.node import NodeDict, substitute
+from ....layout.graph.side_effects import IN_PLACE, SideEffects
+from .bindings import variables_read
+from .mutate import named
+
+
+def update_blocks(mod: Any) -> Any:
+    """The module with its dataflow blocks split at updates of values that are read elsewhere too.
+
+    The input is not changed. Functions without such updates stay.
+    """
+    functions = {g: _function(f) for g, f in mod.functions_items()
+                 if isinstance(f, relax.Function) and SideEffects.overwrites(f)}  # fmt: skip
+    if not functions:
+        return mod
+    out = mod.clone()
+    for gvar, func in functions.items():
+        out.update_func(gvar, func)
+    return out
+
+
+def _function(func: Any) -> Any:
+    blocks = [part for block in func.body.blocks for part in _parts(block)]
+    body = relax.SeqExpr(blocks, func.body.body)
+    return relax.Function(func.params, body, func.ret_ty, func.is_pure, func.attrs, func.span)
+
+
+def _parts(block: Any) -> Iterator[Any]:
+    """The blocks before, at and behind each update of a block."""
+    if not isinstance(block, relax.DataflowBlock) or not any(map(_updates, block.bindings)):
+        yield block
+        return
+    groups = [(alone, list(group)) for alone, group in groupby(block.bindings, _updates)]
+    names = _names(groups)
+    for alone, group in groups:
+        bindings = [_renamed(binding, names) for binding in group]
+        yield (relax.BindingBlock if alone else relax.DataflowBlock)(bindings)
+
+
+def _updates(binding: Any) -> bool:
+    return any(named(getattr(binding, "value", None), name) for name in IN_PLACE)
+
+
+def _names(groups: Sequence[tuple[bool, list[Any]]]) -> NodeDict[Any]:
+    """New variables for those of a dataflow block that are updates, or that other groups read."""
+    home, names = NodeDict[int](), NodeDict[Any]()
+    for k, (alone, group) in enumerate(groups):
+        for binding in group:
+            for var in variables_read(binding.value):
+                if isinstance(var, relax.DataflowVar) and home.get(var) != k and var not in names:
+                    names[var] = relax.Var(var.name, var.ty)
+            home[binding.var] = k
+            if alone and isinstance(binding.var, relax.DataflowVar):
+                names[binding.var] = relax.Var(binding.var.name, binding.var.ty)
+    return names
+
+
+def _renamed(binding: Any, names: NodeDict[Any]) -> Any:
+    """A binding with other variables."""
+    var = names[binding.var] if binding.var in names else binding.var
+    value = substitute(binding.value, names)
+    if isinstance(binding, relax.MatchCast):
+        return relax.MatchCast(var, value, binding.ty)
+    return relax.VarBinding(var, value)

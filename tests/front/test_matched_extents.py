@@ -1,0 +1,160 @@
+"""Extents that an operator needs to be equal are checked at the call, and others stay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from tvm import relax, tirx
+
+import opinfo
+from opinfo.jit.arguments.acceptor import BoundaryError
+from opinfo.jit.arguments.matched_extents import matched_extents
+
+op, nn = relax.op, relax.op.nn
+N, K, M = (tirx.Var(name, "int64") for name in "nkm")
+Build = Callable[..., Any]
+
+
+def _module(build: Build, *shapes: Any) -> Any:
+    builder = relax.BlockBuilder()
+    params = [relax.Var(f"x{k}", relax.TensorType(s, "float32")) for k, s in enumerate(shapes)]
+    with builder.function("main", params):
+        with builder.dataflow():
+            out = builder.emit(build(*params))
+            if isinstance(out.ty, relax.TupleType):
+                out = builder.emit(relax.TupleGetItem(out, 0))
+            out = builder.emit_output(op.nn.relu(out))
+        builder.emit_func_output(out)
+    return builder.get()
+
+
+def _weights(*shape: int) -> Any:
+    return np.random.default_rng(0).standard_normal(shape).astype("float32")
+
+
+W, ROW = _weights(8, 5), relax.const(_weights(8))
+#: An operator, the shape of its input, and a size that fits: 8 for each but the first.
+OPERATORS: dict[str, tuple[Build, tuple[Any, ...]]] = {
+    "matmul": (lambda x: op.matmul(x, relax.const(W)), (N, K)),
+    "by a vector": (lambda x: op.matmul(x, ROW), (N, K)),
+    "conv2d": (lambda x: nn.conv2d(x, relax.const(_weights(4, 8, 3, 3))), (N, K, 7, 7)),
+    "groups": (lambda x: nn.conv2d(x, relax.const(_weights(4, 4, 3, 3)), groups=2), (N, K, 7, 7)),
+    "channels last": (
+        lambda x: nn.conv2d(x, relax.const(_weights(4, 8, 3, 3)), data_layout="NHWC",
+                            kernel_layout="OIHW"), (N, 7, 7, K),
+    ),
+    "conv2d_transpose": (
+        lambda x: nn.conv2d_transpose(x, relax.const(_weights(8, 4, 3, 3))), (N, K, 7, 7),
+    ),
+    "layer_norm": (lambda x: nn.layer_norm(x, ROW, ROW, [-1]), (N, K)),
+    "rms_norm": (lambda x: nn.rms_norm(x, ROW, [-1]), (N, K)),
+    "batch_norm": (
+        lambda x: nn.batch_norm(x, ROW, ROW, ROW, ROW, 1, training=False), (N, K, 3),
+    ),
+    "instance_norm": (lambda x: nn.instance_norm(x, ROW, ROW, 1, [2]), (N, K, 3)),
+}  # fmt: skip
+
+
+def _casts(mod: Any) -> list[tuple[str, ...]]:
+    """The types of the casts of a module, as text."""
+    bindings = [b for block in mod["main"].body.blocks for b in block.bindings]
+    return [
+        tuple(str(getattr(e, "value", e)) for e in b.ty.shape.values)
+        for b in bindings
+        if isinstance(b, relax.MatchCast)
+    ]
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_a_symbol_beside_a_number(name: str) -> None:
+    build, shape = OPERATORS[name]
+    mod = _module(build, shape)
+    before = mod.script()
+    expected = tuple("8" if e is K else str(e) for e in shape)
+    assert _casts(matched_extents(mod)) == [expected]
+    assert mod.script() == before
+    known = _module(build, [8 if e is K else e for e in shape])
+    assert matched_extents(known).same_as(known)
+
+
+def test_two_symbols() -> None:
+    assert _casts(matched_extents(_module(op.matmul, (N, K), (M, 5)))) == [("n", "m")]
+    equal = _module(op.matmul, (N, 2 * K), (K + K, 5))
+    assert matched_extents(equal).same_as(equal)
+
+
+@pytest.mark.parametrize(("subscripts", "shapes", "casts"), [
+    ("rk,rnk->rn", ((N, 8), (M, 5, 8)), [("n", "5", "8")]),
+    ("ij,jk->ik", ((N, K), (8, 5)), [("n", "8")]),
+    ("ii->i", ((N, M),), [("n", "n")]),
+    ("ij,jk->ik", ((1, K), (K, M)), []),
+    ("ij,ij->ij", ((1, K), (N, K)), []),
+])  # fmt: skip
+def test_labels(subscripts: str, shapes: Any, casts: Any) -> None:
+    mod = _module(lambda *xs: op.einsum(relax.Tuple(xs), subscripts), *shapes)
+    assert _casts(matched_extents(mod)) == casts
+
+
+OTHERS: dict[str, tuple[Build, tuple[Any, ...], tuple[str, ...]]] = {
+    "broadcast_to": (lambda x, y: op.broadcast_to(x, (3, M)), ((N,), (M,)), ("m",)),
+    "scatter_elements": (
+        lambda x, u: op.scatter_elements(x, relax.const(np.zeros(4, "int64")), u, 0), ((8,), (N,)),
+        ("4",),
+    ),
+    "nll_loss": (
+        lambda x: nn.nll_loss(x, relax.const(np.zeros(4, "int64")), reduction="none"), ((N, 5),),
+        ("4", "5"),
+    ),
+    "grid_sample": (op.image.grid_sample, ((1, 2, 4, 4), (N, 2, 3, 3)), ("1", "2", "3", "3")),
+    "reverse_sequence": (
+        lambda x: op.reverse_sequence(x, relax.const(np.ones(4, "int64")), 1, 0), ((N, 5),),
+        ("4", "5"),
+    ),
+    "attention with a bias": (
+        nn.attention, ((1, N, 2, 8), (1, K, 2, 8), (1, K, 2, 8), (1, 1, N, M)),
+        ("1", "1", "n", "k"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_operators(name: str) -> None:
+    build, shapes, cast = OTHERS[name]
+    assert _casts(matched_extents(_module(build, *shapes))) == [cast]
+
+
+def test_what_is_broadcast_stays() -> None:
+    for build, shapes in (
+        (lambda x, y: op.broadcast_to(x, (N, M)), ((1, M), (N, 1))),
+        (nn.attention, ((1, N, 2, 8), (1, K, 2, 8), (1, K, 2, 8), (1, 1, 1, K))),
+    ):
+        mod = _module(build, *shapes)
+        assert matched_extents(mod).same_as(mod)
+
+
+def test_attention() -> None:
+    """The values have as many rows as the keys."""
+    mod = _module(nn.attention, (1, N, 2, 8), (1, K, 2, 8), (1, M, 2, 8))
+    assert _casts(matched_extents(mod)) == [("1", "m", "2", "8")]
+    equal = _module(nn.attention, (1, N, 2, 8), (1, K, 2, 8), (1, K, 2, 8))
+    assert matched_extents(equal).same_as(equal)
+
+
+def test_a_symbolic_weight() -> None:
+    assert _casts(matched_extents(_module(op.matmul, (N, 8), (M, 5)))) == [("8", "5")]
+
+
+@pytest.mark.parametrize("backends", [[], None])
+def test_a_call_of_other_extents_fails(backends: Any) -> None:
+    """TVM's code read 8 rows of the weights, however many columns the other tensor had."""
+    build, shape = OPERATORS["matmul"]
+    mod = _module(build, shape)
+    compiled = opinfo.compile(mod) if backends is None else opinfo.compile(mod, backends)
+    x = _weights(3, 8)
+    np.testing.assert_allclose(compiled.run(x), np.maximum(x @ W, 0), rtol=1e-4, atol=1e-5)
+    for columns in (1, 7, 9):
+        with pytest.raises(BoundaryError, match=f"got k = {columns}; .* only defined for k == 8"):
+            compiled.run(_weights(3, columns))

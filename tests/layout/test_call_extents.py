@@ -1,0 +1,98 @@
+"""Extents of a call that its PrimFunc needs to be equal: numbers, symbols, and what is proved."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax, tirx
+from tvm.script import tirx as T
+
+import opinfo
+from opinfo.byoc.prepare.raising.raise_ops import raise_ops
+from opinfo.layout.graph.call_extents import unequal_extents
+
+
+@T.prim_func(private=True, s_tir=True)
+def add(a: T.handle, b: T.handle, c: T.handle) -> None:
+    n = T.int64()
+    x = T.match_buffer(a, (n,), "float32")
+    y = T.match_buffer(b, (n,), "float32")
+    z = T.match_buffer(c, (n,), "float32")
+    for i in range(n):
+        with T.sblock("b"):
+            k = T.axis.spatial(n, i)
+            z[k] = x[k] + y[k]
+
+
+M, K = tirx.Var("m", "int64"), tirx.Var("k", "int64")
+
+
+def _module(first: Any, second: Any, result: Any) -> Any:
+    builder = relax.BlockBuilder()
+    kinds = [relax.TensorType([extent], "float32") for extent in (first, second)]
+    params = [relax.Var(f"x{k}", kind) for k, kind in enumerate(kinds)]
+    sizes = [relax.Var("s", relax.ShapeType([M, K]))]
+    gvar = builder.add_func(add, "add")
+    with builder.function("main", [*params, *sizes]):
+        with builder.dataflow():
+            call = relax.call_tir(gvar, params, relax.TensorType([result], "float32"))
+            out = builder.emit_output(call)
+        builder.emit_func_output(out)
+    return builder.get()
+
+
+def _unequal(*extents: Any) -> str | None:
+    mod = _module(*extents)
+    call = mod["main"].body.blocks[0].bindings[0].value
+    return unequal_extents(mod["add"], call)
+
+
+@pytest.mark.parametrize(
+    "extents", [(4, 4, 4), (M, M, M), (M + K, K + M, M + K), (2 * M, M + M, M * 2)]
+)
+def test_equal_extents(extents: Any) -> None:
+    assert _unequal(*extents) is None
+
+
+@pytest.mark.parametrize(("extents", "text"), [
+    ((3, 1, 3), "extent 0 of operand 1 is 1, where its PrimFunc has 3 (extent 0 of operand 0)"),
+    ((M, K, M), "extent 0 of operand 1 is k, where its PrimFunc has m (extent 0 of operand 0)"),
+    ((M, 1, M), "extent 0 of operand 1 is 1, where"),
+    ((M, M, K), "extent 0 of result 0 is k, where"),
+])  # fmt: skip
+def test_unequal_extents(extents: Any, text: str) -> None:
+    reason = _unequal(*extents)
+    assert reason is not None and reason.startswith(text)
+    raised = raise_ops(_module(*extents))
+    assert not raised.raised and raised.kept[0].reason == reason
+
+
+def test_numbers_that_differ_are_refused() -> None:
+    text = "main calls add with extents that differ: extent 0 of operand 1 is 1, where"
+    with pytest.raises(ValueError, match=re.escape(text)):
+        opinfo.compile(_module(3, 1, 3), [])
+
+
+@pytest.mark.parametrize("backends", [[], None])
+def test_an_operand_is_neither_broadcast_nor_read_outside(backends: Any) -> None:
+    """The PrimFunc of a call adds tensors of one extent, and fails for others, as TVM's does."""
+    mod = _without_shape(_module(M, K, M))
+    compiled = opinfo.compile(mod) if backends is None else opinfo.compile(mod, backends)
+    x = np.arange(3, dtype="float32")
+    np.testing.assert_array_equal(compiled.run(x, x + 1), x + x + 1)
+    for count in (1, 2, 7):
+        with pytest.raises(ValueError, match="Mismatched"):
+            compiled.run(x, np.ones(count, "float32"))
+
+
+def _without_shape(mod: Any) -> Any:
+    """The module whose symbols the tensors alone define."""
+    func = mod["main"]
+    new = relax.Function(func.params[:2], func.body, func.ret_ty, func.is_pure, func.attrs)
+    return tvm.IRModule(
+        {**{g: f for g, f in mod.functions_items()}, mod.get_global_var("main"): new}
+    )
