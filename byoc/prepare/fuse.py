@@ -8,6 +8,7 @@ import tvm
 from tvm import ir, relax
 
 from ...analysis.lifting.tir.int64_extents import int64_extents
+from ...analysis.lifting.tir.without_scopes import without_scopes
 from ...analysis.support.rewrite_functions import with_attrs
 from .plain_branches import plain_branches
 
@@ -17,7 +18,7 @@ def fuse(mod: Any) -> Any:
     joining = tvm.transform.module_pass(_sizes_joined, opt_level=0)
     passes = [relax.transform.AnnotateTIROpPattern(), relax.transform.FuseOps(), joining,
               relax.transform.FuseTIR()]  # fmt: skip
-    return tvm.transform.Sequential(passes)(plain_branches(int64_extents(mod)))
+    return tvm.transform.Sequential(passes)(plain_branches(int64_extents(without_scopes(mod))))
 
 
 def _sizes_joined(mod: Any, _: Any) -> Any:
