@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +30,14 @@ def load(path: Path, shapes: Shapes) -> tvm.IRModule:
         raise FrontendError(
             f"{path}: reading .pt2 needs torch: pip install 'opinfo[torch]'"
         ) from error
+    logged = _LoggedError()
     try:
-        program = torch.export.load(rebuilt(path))
+        with logged.heard():
+            program = torch.export.load(rebuilt(path))
         guards = guards_in(path)
     except Exception as error:  # torch raises various types
-        raise FrontendError(f"{path}: not a torch.export program: {one_line(error)}") from error
+        why = one_line(logged.error or error)
+        raise FrontendError(f"{path}: not a torch.export program: {why}") from error
     try:
         return from_program(program, shapes=shapes, guards=guards)
     except FrontendError as error:
@@ -41,6 +46,26 @@ def load(path: Path, shapes: Shapes) -> tvm.IRModule:
         raise FrontendError(
             f"{path}: TVM's importer rejected it{at_node(error)}: {one_line(error)}"
         ) from error
+
+
+class _LoggedError(logging.Handler):
+    """The error that torch logs where it raises one that only refers to its log."""
+
+    error: BaseException | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info:
+            self.error = record.exc_info[1]
+
+    @contextmanager
+    def heard(self) -> Iterator[None]:
+        """Listen to the logger of `torch.export`."""
+        logger = logging.getLogger("torch.export")
+        logger.addHandler(self)
+        try:
+            yield
+        finally:
+            logger.removeHandler(self)
 
 
 def from_program(
