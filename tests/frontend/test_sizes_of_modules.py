@@ -66,3 +66,10 @@ def test_a_module_that_checks_its_sizes_stays() -> None:
     assert checked_sizes(once).same_as(once)
     fixed = module(lambda x, y: op.add(x, x))
     assert checked_sizes(fixed).same_as(fixed)
+
+
+@pytest.mark.parametrize("shapes", [None, "jit"])
+def test_an_operator_of_unknown_sizes_is_refused_with_its_types(shapes: Any) -> None:
+    message = r"^relax.add of float32\[m, k\], float32\[n\]: TVM cannot infer its sizes"
+    with pytest.raises(ValueError, match=message):
+        opinfo.compile(module(op.add), [], shapes=shapes)
