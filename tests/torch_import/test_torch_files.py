@@ -15,6 +15,7 @@ from torch import nn
 from tvm import relax
 
 import opinfo
+from opinfo.frontend.formats.from_torch import from_program
 from opinfo.frontend.formats.torch_program.torch_archive import BadArchive, _check_size, rebuilt
 from opinfo.testing.unoptimised import unoptimised
 
@@ -77,6 +78,23 @@ def test_what_torch_cannot_read_back_has_its_reason(tmp_path: Path) -> None:
     path = written(tmp_path / "text.pt2", lambda x: "a")
     with pytest.raises(opinfo.FrontendError, match=r"Unable to deserialize output node .*=a"):
         opinfo.load(path)
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [(lambda x: x.nonzero(), r"opinfo cannot convert it at node 'nonzero' .*\d: the shape of its"),
+     (lambda x: x.to(torch.float8_e5m2), r"_to_copy.*: it has numbers of torch.float8_e5m2")],
+)  # fmt: skip
+def test_a_refusal_says_whose_it_is_and_where(tmp_path: Path, result: Any, message: str) -> None:
+    with pytest.raises(opinfo.FrontendError, match=message):
+        opinfo.load(written(tmp_path / "refused.pt2", result))
+
+
+def test_an_input_of_8_bits_is_named(tmp_path: Path) -> None:
+    x = torch.zeros(3).to(torch.float8_e4m3fn)
+    program = torch.export.export(Returned(lambda x: x), (x,))
+    with pytest.raises(NotImplementedError, match="input x is float8_e4m3fn, expected floats of"):
+        from_program(program)
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,14 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
         return result
 
     @staticmethod
+    def _convert_data_type(input_type: Any, env: Any = None) -> Any:
+        try:
+            return ExportedProgramImporter._convert_data_type(input_type, env)
+        except NotImplementedError:
+            raise NotImplementedError(f"it has numbers of {input_type}, which are not read; cast "
+                                      "them to float16 or float32") from None  # fmt: skip
+
+    @staticmethod
     def _convert_pytorch_tensor_to_tvm(tensor_value: torch.Tensor) -> Any:
         """Return a tensor in TVM; TVM's method takes numpy for views, which has no bfloat16.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import tvm
 
-from ..checks.error import FrontendError, one_line
+from ..checks.error import FrontendError, is_ours, one_line
 from ..checks.input_shapes import Shapes
 from ..checks.notes import noted
 from .importer import at_node, tidied
@@ -43,9 +43,9 @@ def load(path: Path, shapes: Shapes) -> tvm.IRModule:
     except FrontendError as error:
         raise FrontendError(f"{path}: {error}") from error
     except Exception as error:  # the importer raises various types
-        raise FrontendError(
-            f"{path}: TVM's importer rejected it{at_node(error)}: {one_line(error)}"
-        ) from error
+        where, what = at_node(error), one_line(error)
+        subject = "opinfo cannot convert it" if is_ours(error) else "TVM's importer rejected it"
+        raise FrontendError(f"{path}: {subject}{where}: {what}") from error
 
 
 class _LoggedError(logging.Handler):
