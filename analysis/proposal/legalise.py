@@ -19,12 +19,13 @@ from tvm import relax
 
 from ..lifting.tir.node import items
 from ..support.call_ops import is_call_tir, op_name
+from . import lower_attention, lower_take
 from .expression import legalise_expression
-from .lower_attention import register
 
 #: Operators that ``DispatchSortScan`` lowers and ``LegalizeOps`` does not.
 DISPATCHED = frozenset(f"relax.{n}" for n in ("argsort", "cumprod", "cumsum", "sort", "topk"))
-register()
+lower_attention.register()
+lower_take.register()
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import tvm
 from tvm import ir, relax
 
 from ...analysis.lifting.tir.int64_extents import int64_extents
+from ...analysis.lifting.tir.without_scopes import without_scopes
 from ...analysis.support.rewrite_functions import with_attrs
 from .mutation.update_blocks import update_blocks
 from .plain_branches import plain_branches
@@ -18,7 +19,8 @@ def fuse(mod: Any) -> Any:
     joining = tvm.transform.module_pass(_sizes_joined, opt_level=0)
     passes = [relax.transform.AnnotateTIROpPattern(), relax.transform.FuseOps(), joining,
               relax.transform.FuseTIR()]  # fmt: skip
-    return tvm.transform.Sequential(passes)(plain_branches(update_blocks(int64_extents(mod))))
+    plain = int64_extents(without_scopes(mod))
+    return tvm.transform.Sequential(passes)(plain_branches(update_blocks(plain)))
 
 
 def _sizes_joined(mod: Any, _: Any) -> Any:

@@ -56,6 +56,7 @@ from .raising.raise_products import dequantizes, may_dequantize, raise_products
 from .sink_reshapes import sink_reshapes
 from .split_slices import own_moves, split_slices
 from .unguarded_softmax import drop_softmax_guards
+from .unknown_sizes import refuse_unknown_sizes
 
 
 def prepare(mod: Any, backends: Sequence[str | Backend] = (), *, relaid: bool = True) -> Any:
@@ -172,7 +173,9 @@ def _lowered(mod: Any, views: bool = False) -> Any:
         out = slice_index_runs(pad_channels(patch_products(out)))
         out = own_moves(merge_projections(split_slices(out)))
         out = relax.transform.CanonicalizeBindings()(out)  # patterns do not follow `y = x`
-    return fold_constants(legalise_module(merge_products(out)))
+    out = legalise_module(merge_products(out))
+    refuse_unknown_sizes(out)
+    return fold_constants(out)
 
 
 def _raised(mod: Any) -> Any:

@@ -21,6 +21,7 @@ from .argument_checks import acceptor
 from .extent import Extent, mentions, spelled, value
 from .index_ranges import IndexRange
 from .signature import Cache, Signature
+from .tensor_checks import TensorAcceptor
 
 #: Exclusive upper bound of extents: TVM stores them as signed 64-bit integers.
 END = 1 << 63
@@ -138,13 +139,13 @@ class Boundary:
         out = [accept(arg, values) for accept, arg in zip(self._accept, args, strict=True)]
         for accept, path, axis, extent in self._composed:
             accept.compose(_extents_at(out, path)[axis], axis, extent, values)
+        for cache in self.signature.caches:  # before conditions, which say less of it
+            self._check_room(cache, out, values)
         for condition in self.signature.conditions:
             if value(condition, values) == 0:
                 raise self._contradiction(condition, values)
         for indices in self.signature.indices:
             self._check_elements(indices, out[indices.param], values)
-        for cache in self.signature.caches:
-            self._check_room(cache, out, values)
         if self.strict:
             for name, allowed in self.ranges.items():
                 if values[name] not in allowed:
@@ -161,6 +162,16 @@ class Boundary:
         for indices in self.signature.indices:
             if indices.param < len(args):
                 self._check_elements(indices, args[indices.param], sizes)
+
+    def check_masks(self, args: Sequence[Any]) -> None:
+        """Check that no array has masked elements, of which compiled code would not know.
+
+        Raises:
+            BoundaryError: An array has some.
+        """
+        for accept, arg in zip(self._accept, args, strict=False):
+            if isinstance(accept, TensorAcceptor):
+                accept.unmasked(arg)
 
     def _sizes(self, args: Sequence[Any]) -> Values:
         """Return the symbolic extents that stand alone in the shapes of arguments."""

@@ -41,6 +41,8 @@ class TensorAcceptor(Acceptor):
             if type(arg) is not np.ndarray:
                 self.unmasked(arg)
             tensor, dtype = _shared(arg), self.dtype
+        elif isinstance(arg, np.generic):  # such as the sum of an array
+            return self(np.asarray(arg), values)
         else:
             tensor = self.imported(arg)
             dtype = tensor.dtype

@@ -9,6 +9,7 @@ import threading
 import time
 import weakref
 from collections import Counter
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -159,7 +160,12 @@ class Session:
 
         Returns:
             The events since the previous call and the shapes that still wait; true if none waits.
+
+        Raises:
+            ValueError: The timeout is not a number.
         """
+        if seconds is not None and not (isinstance(seconds, Real) and seconds == seconds):
+            raise ValueError(f"settle: seconds: expected a number or None, got {seconds!r:.80}")
         if not self.is_own:
             return Settled(True, (), (), 0.0)
         start = time.monotonic()

@@ -54,7 +54,8 @@ class KernelStore:
         max_count: Limit on the number of kernels.
 
     Raises:
-        ValueError: A limit is not positive.
+        TypeError: The folder is not a path.
+        ValueError: A limit is not positive, or the folder has a NUL character.
     """
 
     def __init__(
@@ -63,7 +64,13 @@ class KernelStore:
         for name, bound in (("max_bytes", max_bytes), ("max_count", max_count)):
             if not bound > 0:
                 raise ValueError(f"KernelStore: {name} must be positive, got {bound!r}")
+        if folder is not None and not isinstance(folder, (str, Path)):
+            raise TypeError(f"KernelStore: folder: expected a path, got {folder!r:.80}")
         self.folder = default_folder.default_folder() if folder is None else Path(folder)
+        if "\0" in str(self.folder):
+            raise ValueError(
+                f"KernelStore: folder: a path has no NUL character, got {folder!r:.80}"
+            )
         self.max_bytes, self.max_count = max_bytes, max_count
         self._lock = threading.Lock()
         self._warned: set[str] = set()

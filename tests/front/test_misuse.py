@@ -67,7 +67,7 @@ def test_arrays_in_any_memory(compiled: Any, x: Any) -> None:
         (X.astype(ml_dtypes.bfloat16), "argument x is bfloat16; it must be float32"),
         (X.astype(ml_dtypes.float8_e4m3fn), "argument x is float8_e4m3fn; it must be float32"),
         (X.tolist(), "argument x is list; it must be a tensor"),
-        (np.float32(3), "argument x is float32; it must be a tensor"),
+        (np.float32(3), r"argument x has 0 dimensions, \[\]; it must have 2: x: float32\[n, 8\]"),
         (None, "argument x is NoneType; it must be a tensor"),
     ],
 )
@@ -122,6 +122,15 @@ def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
         part.write_text("half")
         raise KeyError
     assert [file.read_text() for file in tmp_path.iterdir()] == ["old"]
+    with (
+        pytest.raises(IsADirectoryError, match="is a folder, expected a file"),
+        replacing(tmp_path),
+    ):
+        pass
+    gone = tmp_path / "gone"
+    with pytest.raises(FileNotFoundError, match="gone does not exist"), replacing(gone / "file"):
+        pass
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pytest
 import torch
 import tvm
 from torch import nn
 from tvm import relax
 
 import opinfo
-from opinfo.frontend.formats.torch_program.torch_archive import rebuilt
+from opinfo.frontend.formats.from_torch import from_program
+from opinfo.frontend.formats.torch_program.torch_archive import BadArchive, _check_size, rebuilt
 from opinfo.testing.unoptimised import unoptimised
 
 
@@ -43,3 +46,73 @@ def test_classes_become_tuples_whose_parts_stay_in_order(tmp_path: Path) -> None
     got = machine["main"](*map(tvm.runtime.from_dlpack, (x, first, second)))
     for value, right in zip(got, (second * 2, x + 1, -first, x - 1), strict=True):
         torch.testing.assert_close(torch.from_dlpack(value), right)
+
+
+class Returned(nn.Module):
+    """Return a tensor and what `result` returns for it."""
+
+    def __init__(self, result: Any) -> None:
+        super().__init__()
+        self.result = result
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return x + 1, self.result(x)
+
+
+def written(path: Path, result: Any, shapes: Any = None) -> Path:
+    """Write the file of a program."""
+    program = torch.export.export(Returned(result), (torch.zeros(3),), dynamic_shapes=shapes)
+    torch.export.save(program, path)
+    return path
+
+
+@pytest.mark.parametrize("number", [3, -1, True, 2.5])
+def test_numbers_are_results(tmp_path: Path, number: Any) -> None:
+    compiled = opinfo.compile(written(tmp_path / "n.pt2", lambda x: number), [])
+    got = compiled.run(np.zeros(3, "float32"))
+    np.testing.assert_array_equal(got[0], 1)
+    assert got[1] == number
+
+
+def test_what_torch_cannot_read_back_has_its_reason(tmp_path: Path) -> None:
+    path = written(tmp_path / "text.pt2", lambda x: "a")
+    with pytest.raises(opinfo.FrontendError, match=r"Unable to deserialize output node .*=a"):
+        opinfo.load(path)
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [(lambda x: x.nonzero(), r"opinfo cannot convert it at node 'nonzero' .*\d: the shape of its"),
+     (lambda x: x.to(torch.float8_e5m2), r"_to_copy.*: it has numbers of torch.float8_e5m2")],
+)  # fmt: skip
+def test_a_refusal_says_whose_it_is_and_where(tmp_path: Path, result: Any, message: str) -> None:
+    with pytest.raises(opinfo.FrontendError, match=message):
+        opinfo.load(written(tmp_path / "refused.pt2", result))
+
+
+def test_an_input_of_8_bits_is_named(tmp_path: Path) -> None:
+    x = torch.zeros(3).to(torch.float8_e4m3fn)
+    program = torch.export.export(Returned(lambda x: x), (x,))
+    with pytest.raises(NotImplementedError, match="input x is float8_e4m3fn, expected floats of"):
+        from_program(program)
+
+
+@pytest.mark.parametrize(
+    "power", [lambda n: n**0.5, lambda n: n**-1, lambda n: n**1.5 + 1 / 3, lambda n: 2.0**n]
+)
+def test_powers_of_sizes_are_numbers(tmp_path: Path, power: Any) -> None:
+    def scaled(x: torch.Tensor) -> torch.Tensor:
+        return torch.ones(2) * power(x.shape[0])
+
+    shapes = ({0: torch.export.Dim("n", min=1, max=64)},)
+    compiled = opinfo.compile(written(tmp_path / "power.pt2", scaled, shapes), [])
+    for size in (3, 1, 12):
+        got = compiled.run(np.zeros(size, "float32"))
+        np.testing.assert_allclose(got[1], np.full(2, power(size)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("text", ["Float('0.5*x')", "Float('9e9999999')", "Float('1' * 9)",
+                                  "f('1')", "Float('" + "9" * 50 + "')"])  # fmt: skip
+def test_a_size_that_is_more_than_arithmetic_is_refused(text: str) -> None:
+    with pytest.raises(BadArchive, match=r"more than arithmetic|not an expression"):
+        _check_size(text)

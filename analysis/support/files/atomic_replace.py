@@ -17,7 +17,14 @@ def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary file that replaces `path` at the end; it is deleted if the body raises.
 
     A process that has the old file mapped keeps its content.
+
+    Raises:
+        OSError: The path is a folder, or its folder does not exist or cannot be written.
     """
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder, expected a file")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path} cannot be written: folder {path.parent} does not exist")
     number, name = tempfile.mkstemp(prefix=f".{path.name[:SHOWN]}-", dir=path.parent)
     os.close(number)
     part = Path(name)

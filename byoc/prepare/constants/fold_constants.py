@@ -19,6 +19,7 @@ import tvm_ffi
 from tvm import relax
 
 from ....analysis.lifting.tir.node import NodeDict, items
+from ....analysis.lifting.tir.without_scopes import without_scopes
 from ....analysis.proposal.legalise import legalise_module
 from ....analysis.support.call_ops import is_call_tir
 from ....analysis.support.tvm_compat import GenericConst, array_of
@@ -149,6 +150,6 @@ def _built(mod: Any) -> Any | None:
     funcs = {g.name_hint: f.with_attr("global_symbol", g.name_hint)
              for g, f in mod.functions_items() if isinstance(f, tvm.tirx.PrimFunc)}  # fmt: skip
     try:
-        return tvm.compile(tvm.IRModule(funcs), target=TARGET)
+        return tvm.compile(without_scopes(tvm.IRModule(funcs)), target=TARGET)
     except Exception:  # FoldConstant then builds them one by one, and leaves what does not build
         return None

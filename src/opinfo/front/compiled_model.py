@@ -22,7 +22,7 @@ from ..byoc.compile import CompiledModule
 from ..byoc.dispatching.dispatch import Dispatched
 from ..jit.arguments.boundary import Boundary
 from ..jit.arguments.extent import value
-from ..jit.arguments.lazy_arrays import is_masked, resolved
+from ..jit.arguments.lazy_arrays import resolved
 from ..jit.arguments.signature import Param, Signature
 from ..verify.verification import Verified, verified
 from .models import as_module
@@ -90,8 +90,7 @@ class Compiled:
             near = did_you_mean(function, self.signatures)
             raise ValueError(f"run: unknown function {function}; the model has {names}{near}")
         if on_gpu(self.target):  # TVM checks arguments on a GPU, all but elements
-            if any(map(is_masked, inputs)):
-                raise ValueError("run: an input has masked elements; pass x.filled(value)")
+            self._boundaries[function].check_masks(inputs)
             inputs = tuple(map(resolved, inputs))
             self._boundaries[function].check_indices(inputs)
             values = [_on(self._device, x) for x in inputs]

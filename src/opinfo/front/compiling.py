@@ -20,10 +20,10 @@ from ..byoc.compile import SharedWork, compile_module
 from ..byoc.dispatching.choice.plan_file import DispatchPlan
 from ..byoc.dispatching.dispatch_request import DispatchOptions
 from ..byoc.measure import Measure
+from ..frontend.sizes.checked_sizes import checked_sizes
 from ..frontend.source_file import SourceFile, source_of
 from ..jit.arguments.checked_bounds import checked_bounds
 from ..jit.arguments.index_checks import checked_indices
-from ..jit.arguments.matched_extents import matched_extents
 from ..jit.arguments.signature import Signature
 from ..jit.config.strategy import Config, Dim, Strategy
 from ..layout.rewrite.func_proofs import CheckedBounds, FuncProofs
@@ -109,8 +109,7 @@ def compile(
     tvm_target = native_target() if target is None else compile_target(target)
     if measure is not None:
         measure.check()
-    mod, config = configured(mod, shapes)
-    mod = matched_extents(mod)
+    mod, config = configured(checked_sizes(mod), shapes)
     signatures = _signatures(mod)
     if not on_gpu(tvm_target):
         refuse_narrow_floats(mod)

@@ -81,3 +81,22 @@ def test_a_copy_has_the_shape_of_the_array(array: np.ndarray) -> None:
     copy = _on(tvm.cpu(), array).numpy()
     assert copy.shape == array.shape
     np.testing.assert_array_equal(copy, array)
+
+
+def test_before_a_copy_to_a_gpu_the_parameter_with_masked_elements_is_named() -> None:
+    params = (Param("w", "float32", ("n", 16)), Param("x", "float32", ("n", 16)))
+    check = Boundary(Signature("f", params))
+    masked = np.ma.masked_array(NUMBERS, mask=NUMBERS == 3)
+    check.check_masks([NUMBERS, np.ma.masked_array(NUMBERS, mask=False)])
+    with pytest.raises(BoundaryError, match=r"f: argument x has masked elements; it must be x: "):
+        check.check_masks([NUMBERS, masked])
+
+
+def test_a_number_of_numpy_is_an_array_without_axes() -> None:
+    check = Boundary(Signature("f", (Param("x", "float32", ()),)))
+    (got,), _ = check([NUMBERS.sum()])
+    assert (got.shape, got.numpy()) == ((), NUMBERS.sum())
+    with pytest.raises(BoundaryError, match="argument x is float64; it must be float32"):
+        check([np.float64(1)])
+    with pytest.raises(BoundaryError, match="x has 0 dimensions"):
+        Boundary(Signature("f", (Param("x", "float32", (1,)),)))([np.float32(1)])

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from opinfo.jit import Budget, CompiledShapes, KernelStore, Session, Waiting
 
@@ -52,3 +55,9 @@ def test_it_lists_what_still_waits(compiled: CompiledShapes) -> None:
     assert not settled and settled.events == () and settled.seconds >= 0.3
     assert settled.waiting == (Waiting(site, (2,)), Waiting(site, (3,)))
     assert str(settled) == "2 waiting"
+
+
+@pytest.mark.parametrize("seconds", ["a", float("nan"), [1]])
+def test_a_timeout_that_is_not_a_number_is_refused(compiled: CompiledShapes, seconds: Any) -> None:
+    with Session(compiled) as session, pytest.raises(ValueError, match="settle: seconds: expected"):
+        session.settle(seconds)

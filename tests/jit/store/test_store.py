@@ -271,3 +271,15 @@ def test_no_warning_where_nothing_is_wrong(store: KernelStore, tmp_path: Path) -
         store.get(KEYS[0])
         store.get(KEYS[1])
         store.clear()
+
+
+@pytest.mark.parametrize(
+    ("folder", "error", "message"),
+    [(3, TypeError, "folder: expected a path, got 3"),
+     ("a\0b", ValueError, "folder: a path has no NUL character")],
+)  # fmt: skip
+def test_a_folder_that_is_not_a_path_is_refused(
+    folder: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        KernelStore(folder)

@@ -47,12 +47,14 @@ def plain(text: str) -> str:
 def one_line(error: BaseException, limit: int = 300) -> str:
     """Return the first meaningful line of an error, truncated to `limit` characters.
 
-    The type of the error precedes a vague text.
+    The type of the error precedes a vague text, but not one of this package.
     """
     lines = [line.strip() for line in plain(str(error)).splitlines()]
     said = next((line for line in lines if line and not line.startswith(("---", "^"))), "")
     text = shortened(said, limit)
-    vague = isinstance(error, VAGUE) or (isinstance(error, TypeError) and not is_ours(error))
+    vague = isinstance(error, (*VAGUE, TypeError))
+    if isinstance(error, (TypeError, NotImplementedError)) and is_ours(error):
+        vague = False
     if vague or not text:
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return shortened(text, limit)

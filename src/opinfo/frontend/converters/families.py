@@ -26,13 +26,13 @@ from .arithmetic import (
     torch_quotients,
 )
 from .images import grid_samples, pads, resizing
-from .indexing import gathering, masks, scattering, searching
+from .indexing import diagonals, gathering, masks, scattering, searching
 from .nodes import assertions
 from .nodes.arguments import Converter
 
 _FAMILIES = (
     torch_arithmetic, torch_integers, torch_powers, torch_quotients, running_extremes,
-    special_functions, gathering, scattering, masks, searching, torch_copies, distances,
+    special_functions, diagonals, gathering, scattering, masks, searching, torch_copies, distances,
     embedding_bags, grouped_products, norms_and_pools, torch_products, torch_slices, resizing,
     torch_recurrent, torch_inequality, strided_views, grid_samples, pads, assertions,
     complex_pairs,

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 import tvm
 from torch import fx
+from torch.utils import _pytree as pytree
 from tvm import relax
 from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
@@ -23,7 +24,7 @@ from .families import CONVERTERS
 from .images import resizing
 from .indexing.choices import chosen
 from .nodes import assertions
-from .nodes.arguments import is_symbolic, without_axes
+from .nodes.arguments import is_symbolic, number_result, without_axes
 from .nodes.computation_types import compared, computed, operand_types
 from .nodes.constants import constant, without_data
 from .nodes.declared_types import as_declared, in_declared_shapes, reshaped, typed
@@ -106,6 +107,14 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
         result = as_declared(self, result, declared)
         self.converted.append((result, node))
         return result
+
+    @staticmethod
+    def _convert_data_type(input_type: Any, env: Any = None) -> Any:
+        try:
+            return ExportedProgramImporter._convert_data_type(input_type, env)
+        except NotImplementedError:
+            raise NotImplementedError(f"it has numbers of {input_type}, which are not read; cast "
+                                      "them to float16 or float32") from None  # fmt: skip
 
     @staticmethod
     def _convert_pytorch_tensor_to_tvm(tensor_value: torch.Tensor) -> Any:
@@ -265,6 +274,12 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
         value = assertions.asserted(self.block_builder, self.env[first], self.assertions)
         with self._replaced({first: value}):
             return super().retrieve_args(node)
+
+    @staticmethod
+    def _flatten_output_args(output_args: Any) -> Any:
+        """Return the results in one tuple; numbers that a program returns become TVM's."""
+        own = pytree.tree_map_only((bool, int, float), number_result, output_args)
+        return ExportedProgramImporter._flatten_output_args(own)
 
     @staticmethod
     def _has_assert_async(graph_module: Any) -> bool:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import tvm
-import tvm_ffi
 from tvm import relax
 
 from ..onnx_checks.onnx_schema import check_sizes
@@ -66,17 +65,3 @@ def _sized(builder: relax.BlockBuilder, node: OnnxNode, expr: Any) -> Any:
         dims = [tvm.tirx.Var(f"{node.op.lower()}_{k}", "int64") for k in range(expr.ty.ndim)]
         return builder.match_cast(expr, relax.TensorType(dims, expr.ty.dtype))
     return expr
-
-
-def without_scopes(mod: tvm.IRModule) -> tvm.IRModule:
-    """Drop the marks that `te.extern` leaves in PrimFuncs; code generation warns of them."""
-
-    def inner(mark: Any, mutate: Any) -> Any:
-        mark = mutate.default(mark) if hasattr(mutate, "default") else mark
-        return mark.body if mark.attr_key == "pragma_scope" else mark
-
-    for gvar, func in mod.functions_items():
-        if isinstance(func, tvm.tirx.PrimFunc):
-            body = tvm_ffi.structural_mutate(func.body, [(tvm.tirx.AttrStmt, inner)])
-            mod.update_func(gvar, func.with_body(body))
-    return mod

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import tvm
 
-from ..checks.error import FrontendError, one_line
+from ..checks.error import FrontendError, is_ours, one_line
 from ..checks.input_shapes import Shapes
 from ..checks.notes import noted
 from .importer import at_node, tidied
@@ -28,19 +30,42 @@ def load(path: Path, shapes: Shapes) -> tvm.IRModule:
         raise FrontendError(
             f"{path}: reading .pt2 needs torch: pip install 'opinfo[torch]'"
         ) from error
+    logged = _LoggedError()
     try:
-        program = torch.export.load(rebuilt(path))
+        with logged.heard():
+            program = torch.export.load(rebuilt(path))
         guards = guards_in(path)
     except Exception as error:  # torch raises various types
-        raise FrontendError(f"{path}: not a torch.export program: {one_line(error)}") from error
+        why = one_line(logged.error or error)
+        raise FrontendError(f"{path}: not a torch.export program: {why}") from error
     try:
         return from_program(program, shapes=shapes, guards=guards)
     except FrontendError as error:
         raise FrontendError(f"{path}: {error}") from error
     except Exception as error:  # the importer raises various types
-        raise FrontendError(
-            f"{path}: TVM's importer rejected it{at_node(error)}: {one_line(error)}"
-        ) from error
+        where, what = at_node(error), one_line(error)
+        subject = "opinfo cannot convert it" if is_ours(error) else "TVM's importer rejected it"
+        raise FrontendError(f"{path}: {subject}{where}: {what}") from error
+
+
+class _LoggedError(logging.Handler):
+    """The error that torch logs where it raises one that only refers to its log."""
+
+    error: BaseException | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info:
+            self.error = record.exc_info[1]
+
+    @contextmanager
+    def heard(self) -> Iterator[None]:
+        """Listen to the logger of `torch.export`."""
+        logger = logging.getLogger("torch.export")
+        logger.addHandler(self)
+        try:
+            yield
+        finally:
+            logger.removeHandler(self)
 
 
 def from_program(

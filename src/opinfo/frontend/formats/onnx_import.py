@@ -14,6 +14,7 @@ from typing import Any
 import tvm
 from tvm import relax
 
+from ...analysis.lifting.tir.without_scopes import without_scopes
 from ..checks.node_description import describe
 from ..converters.sizes.derived_sizes import bind_derived, in_parameters, with_variables
 from ..onnx_checks.onnx_refusals import REASONS, why_unsupported
@@ -41,7 +42,7 @@ from ..onnx_graph.values import (
 )
 from ..onnx_operators import CONVERTERS
 from ..reading import crash_place
-from .emitted_values import as_values, elements_expr, without_scopes
+from .emitted_values import as_values, elements_expr
 from .onnx_scope import (
     check_declared,
     check_operands,

@@ -19,11 +19,21 @@ from .size_conditions import size_conditions
 
 
 def checked_sizes(mod: tvm.IRModule) -> tvm.IRModule:
-    """Return a module that fails where sizes contradict an operator; `mod` is not modified."""
-    out = tvm.IRModule(mod.functions, attrs=mod.attrs)
+    """Return a module that fails where sizes contradict an operator; `mod` is not modified.
+
+    A module that checks all that its operators require is returned unchanged.
+    """
+    changed = {}
     for gvar, func in mod.functions_items():
         if isinstance(func, relax.Function):
-            out.update_func(gvar, _SizeConditions(func).function())
+            checked = _SizeConditions(func).function()
+            if not checked.same_as(func):
+                changed[gvar] = checked
+    if not changed:
+        return mod
+    out = mod.clone()
+    for gvar, func in changed.items():
+        out.update_func(gvar, func)
     return out
 
 
@@ -39,10 +49,11 @@ class _SizeConditions:
         self._arithmetic = SizeArithmetic()
         self._given = {id(var) for param in func.params for var in _variables(param.ty)}
         self._first: list[Any] = []
+        self._checked: list[Any] = []
 
     def function(self) -> relax.Function:
         body = self._sequence(self._func.body, outermost=True)
-        if body is self._func.body and not self._first:
+        if body.same_as(self._func.body) and not self._first:
             return self._func
         first, *rest = body.blocks
         body = relax.SeqExpr([_block(first, self._first, first.bindings), *rest], body.body)
@@ -77,25 +88,37 @@ class _SizeConditions:
         checks: list[Any] = []
         for condition in size_conditions(binding):
             condition = self._arithmetic.simplify(condition)
-            if not isinstance(condition, tvm.ir.Expr) or self._arithmetic.proves(condition):
+            if not isinstance(condition, tvm.ir.Expr) or self._holds(condition):
                 continue
             if outermost:
                 self._learn(condition)
             known = all(id(var) in self._given for var in _variables(condition))
             (self._first if outermost and known else checks).append(_check(condition))
         if outermost and isinstance(binding, relax.MatchCast):
-            for dim in getattr(getattr(binding.ty, "shape", None), "values", ()):
+            for dim in _cast_sizes(binding.ty):
                 if isinstance(dim, tirx.Select):
                     self._learn(dim.condition)
         return checks
 
+    def _holds(self, condition: Any) -> bool:
+        """Return whether a condition always holds, or is checked before."""
+        checked = any(tvm_ffi.structural_equal(condition, known) for known in self._checked)
+        return checked or self._arithmetic.proves(condition)
+
     def _learn(self, condition: Any) -> None:
+        self._checked.append(condition)
         if not isinstance(condition, tirx.EQ):
             return
         for var, value in ((condition.a, condition.b), (condition.b, condition.a)):
             if is_var(var) and not any(v.same_as(var) for v in _variables(value)):
                 self._arithmetic.learn(var, value)
                 return
+
+
+def _cast_sizes(ty: Any) -> Sequence[Any]:
+    """Return the sizes of a tensor's type, or of that of a shape."""
+    shape = ty if isinstance(ty, relax.ShapeType) else getattr(ty, "shape", None)
+    return getattr(shape, "values", None) or ()
 
 
 def _check(condition: Any) -> Any:

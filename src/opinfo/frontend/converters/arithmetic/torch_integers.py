@@ -1,4 +1,4 @@
-"""Shifts and negation of integers."""
+"""Shifts, negation and divisors of integers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from tvm import relax
 
+from ...formulas.common_divisors import common_divisors
 from ..nodes.arguments import Converter, arguments, tensor
 
 op = relax.op
@@ -48,8 +49,30 @@ def _negative(importer: Any, node: Any) -> Any:
     return importer.block_builder.emit(op.subtract(relax.const(0, x.ty.dtype), x))
 
 
+def _gcd(importer: Any, node: Any) -> Any:
+    return _divisor(importer, node)[0]
+
+
+def _lcm(importer: Any, node: Any) -> Any:
+    """Convert lcm, ``abs(a / gcd(a, b) * b)``; that with 0 is 0."""
+    divisor, left, right = _divisor(importer, node)
+    emit, dtype = importer.block_builder.emit, str(divisor.ty.dtype)
+    zero, one = relax.const(0, dtype), relax.const(1, dtype)
+    safe = emit(op.where(emit(op.equal(divisor, zero)), one, divisor))
+    multiple = emit(op.multiply(emit(op.divide(left, safe)), right))
+    return multiple if dtype.startswith("u") else emit(op.abs(multiple))
+
+
+def _divisor(importer: Any, node: Any) -> tuple[Any, Any, Any]:
+    """Return the greatest common divisor of the operands, and these in its dtype."""
+    args, dtype = arguments(importer, node), importer.computed(node)
+    left, right = (tensor(importer, args[name], dtype) for name in ("self", "other"))
+    sizes = importer._sizes(node)
+    return common_divisors(importer.block_builder, left, right, sizes), left, right
+
+
 CONVERTERS: Mapping[str, Converter] = {
-    "neg.default": _negative,
+    "neg.default": _negative, "gcd.default": _gcd, "lcm.default": _lcm,
     **{f"{name}.{kind}": _shift(left)
        for name, left in (("__lshift__", True), ("__rshift__", False))
        for kind in ("Tensor", "Scalar")},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from tvm import relax, te, tirx
 
 from ...formulas.integer_powers import integer_powers
@@ -12,6 +13,8 @@ from ..nodes.arguments import Converter, arguments, tensor
 
 op = relax.op
 _ROOTS = {0.5: op.sqrt, -0.5: op.rsqrt}
+#: Above all exponents of float64.
+_MOST = 1 << 12
 _BITS = {"float16": "int16", "float32": "int32", "float64": "int64"}
 
 
@@ -30,6 +33,28 @@ def _power(importer: Any, node: Any) -> Any:
         return emit(op.power(base, by))
     wide = emit(op.astype(by, "int64"))
     return emit(integer_powers(importer.block_builder, base, wide, importer._sizes(node)))
+
+
+def _ldexp(importer: Any, node: Any) -> Any:
+    """Convert ldexp, ``x * 2**by``; with an integer `by`, exact where the power overflows.
+
+    If `by` has floats, torch rounds the power to their dtype.
+    """
+    args, sizes = arguments(importer, node), importer._sizes(node)
+    emit, dtype = importer.block_builder.emit, importer.computed(node)
+    x, by = args["self"], args["other"]
+    exponents = node.args[1].meta["val"].dtype
+    if exponents.is_floating_point:
+        power = emit(op.power(relax.const(2.0, dtype), by))
+        return emit(op.multiply(x, importer._astype(importer._astype(power, exponents),
+                                                    getattr(torch, dtype))))  # fmt: skip
+    by = emit(op.astype(emit(op.clip(by, -_MOST, _MOST)), "int32"))
+    x, by = (emit(op.broadcast_to(v, sizes)) for v in (x, by))
+    return importer.block_builder.emit_te(_scaled, x, by, primfunc_name_hint="ldexp")
+
+
+def _scaled(x: Any, by: Any) -> Any:
+    return te.compute(x.shape, lambda *at: tirx.ldexp(x(*at), by(*at)), name="ldexp")
 
 
 def _signbit(importer: Any, node: Any) -> Any:
@@ -100,5 +125,5 @@ def hypotenuse(importer: Any, left: Any, right: Any) -> Any:
 CONVERTERS: Mapping[str, Converter] = {
     **{f"pow.{kind}": _power for kind in ("Tensor_Tensor", "Tensor_Scalar", "Scalar")},
     "sign.default": _sign, "signbit.default": _signbit, "hypot.default": _hypot,
-    "copysign.Tensor": _copysign, "copysign.Scalar": _copysign,
+    "ldexp.Tensor": _ldexp, "copysign.Tensor": _copysign, "copysign.Scalar": _copysign,
 }  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
-from tvm import relax
+from tvm import relax, tirx
 
 #: Converts a node, given the importer; see `program_importer`.
 Converter: TypeAlias = "Callable[[Any, Any], Any]"
@@ -35,6 +35,11 @@ def is_symbolic(value: Any) -> bool:
 def positive(axis: int, rank: int) -> int:
     """Return an axis counted from the front."""
     return axis + rank if axis < 0 else axis
+
+
+def number_result(value: bool | int | float) -> Any:
+    """Return a number that a program returns, as TVM's expression."""
+    return tirx.const(value, {bool: "bool", int: "int64"}.get(type(value), "float64"))
 
 
 def tensor(importer: Any, value: Any, dtype: Any) -> Any:

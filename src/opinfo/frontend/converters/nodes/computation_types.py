@@ -23,7 +23,7 @@ MOVES = frozenset(
     "as_strided contiguous narrow flatten unflatten tile reflection_pad1d reflection_pad2d "
     "reflection_pad3d replication_pad1d replication_pad2d replication_pad3d to type_as "
     "_assert_tensor_metadata unfold broadcast_to expand_as view_as reshape_as meshgrid "
-    "diagonal".split()
+    "diagonal diagonal_scatter".split()
 )
 #: Operators that join tensors: the operands are promoted, nothing is computed.
 JOINS = frozenset({"cat", "concat", "stack", "where", "index_put", "scatter", "masked_fill"})

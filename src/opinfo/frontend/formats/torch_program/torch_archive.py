@@ -33,6 +33,8 @@ _OPERATORS = re.compile(
     r"|torch\.(_?sym_\w+|_check)|_operator\.[a-z]\w*|math\.[a-z]\w*"
 )
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+#: What sympy writes in `Float('0.5', precision=53)`; longer numbers take time to convert.
+_NUMBER = re.compile(r"-?\d{1,40}(\.\d{0,40})?(e[-+]?\d{1,3})?", re.ASCII)
 _PATH = re.compile(r"[\w.]*", re.ASCII)
 _SYMPY = (
     ast.Expression, ast.Call, ast.keyword, ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp,
@@ -164,11 +166,14 @@ def _check_size(text: str) -> None:
         tree = ast.parse(text, mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise BadArchive(f"the size {text[:80]!r} is not an expression") from error
+    arguments = {id(part) for node in ast.walk(tree) if isinstance(node, ast.Call)
+                 for part in (*node.args, *(k.value for k in node.keywords))}  # fmt: skip
     for node in ast.walk(tree):
         plain = isinstance(node, _SYMPY)
         if isinstance(node, ast.Call):
             plain = isinstance(node.func, ast.Name) and node.func.id[0].isupper()
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            plain = _NAME.fullmatch(node.value) is not None
+            known = _NAME.fullmatch(node.value) or _NUMBER.fullmatch(node.value)
+            plain = known is not None and id(node) in arguments  # "9" * 10**9 is long
         if not plain:
             raise BadArchive(f"the size {text[:80]!r} contains more than arithmetic")

@@ -46,8 +46,12 @@ def _check_input(name: str, value: Any) -> None:
     if not isinstance(value, torch.Tensor):
         raise NotImplementedError(f"the input {name} is a number that may vary, expected a tensor; "
                                   "make it a tensor, or fix it when exporting")  # fmt: skip
+    dtype = str(value.dtype).removeprefix("torch.")
+    if value.is_floating_point() and value.itemsize < 2:
+        raise NotImplementedError(f"the input {name} is {dtype}, expected floats of 16 bits or "
+                                  "more; cast it before the model")  # fmt: skip
     if value.is_complex():
-        raise NotImplementedError(f"the input {name} is {str(value.dtype).removeprefix('torch.')}, "
+        raise NotImplementedError(f"the input {name} is {dtype}, "
                                   "expected real numbers; pass torch.view_as_real of it and call "
                                   "torch.view_as_complex in the model")  # fmt: skip
 

@@ -1,0 +1,75 @@
+"""Sizes of Relax modules that contradict an operator are refused, not read past."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax, tirx
+
+import opinfo
+from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
+from opinfo.frontend.sizes.checked_sizes import checked_sizes
+from opinfo.jit.arguments.acceptor import BoundaryError
+
+pytestmark = pytest.mark.skipif(VERSION < COMPLETE, reason="compiles models")
+
+W = np.arange(30, dtype="float32").reshape(6, 5)
+op = relax.op
+
+
+def module(compute: Callable[[Any, Any], Any]) -> tvm.IRModule:
+    """Return a module of float32 (m, k) and (n,)."""
+    m, k, n = (tirx.Var(name, "int64") for name in "mkn")
+    x = relax.Var("x", relax.TensorType((m, k), "float32"))
+    y = relax.Var("y", relax.TensorType((n,), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, y]):
+        with builder.dataflow():
+            out = builder.emit_output(compute(x, y))
+        builder.emit_func_output(out)
+    return builder.get()
+
+
+#: What is computed, what numpy computes, sizes (m, k, n) that fit, others, and the condition.
+CASES = {
+    "product": (lambda x, y: op.matmul(x, relax.const(W)), lambda x, y: x @ W,
+                (2, 6, 1), (2, 9, 1), "k == 6"),
+    "products": (op.matmul, lambda x, y: x @ y, (2, 4, 4), (2, 4, 3), "k == n"),
+    "rows": (lambda x, y: op.take(x, relax.const(np.array([3, 0]), "int64"), 0),
+             lambda x, y: x[[3, 0]], (4, 2, 1), (3, 2, 1), "3 < m"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("shapes", [None, "jit"])
+@pytest.mark.parametrize("name", CASES)
+def test_a_call_fails_where_sizes_contradict_an_operator(name: str, shapes: Any) -> None:
+    compute, oracle, good, bad, condition = CASES[name]
+    compiled = opinfo.compile(module(compute), [], shapes=shapes)
+    rng = np.random.default_rng(0)
+
+    def arrays(m: int, k: int, n: int) -> list[Any]:
+        return [rng.random((m, k), "float32"), rng.random(n, "float32")]
+
+    inputs = arrays(*good)
+    np.testing.assert_allclose(compiled.run(*inputs), oracle(*inputs), rtol=1e-5)
+    with pytest.raises(BoundaryError, match=f"the model is only defined for {condition}: main"):
+        compiled.run(*arrays(*bad))
+
+
+def test_a_module_that_checks_its_sizes_stays() -> None:
+    once = checked_sizes(module(CASES["rows"][0]))
+    assert once["main"].script().count("match_cast") == 1
+    assert checked_sizes(once).same_as(once)
+    fixed = module(lambda x, y: op.add(x, x))
+    assert checked_sizes(fixed).same_as(fixed)
+
+
+@pytest.mark.parametrize("shapes", [None, "jit"])
+def test_an_operator_of_unknown_sizes_is_refused_with_its_types(shapes: Any) -> None:
+    message = r"^relax.add of float32\[m, k\], float32\[n\]: TVM cannot infer its sizes"
+    with pytest.raises(ValueError, match=message):
+        opinfo.compile(module(op.add), [], shapes=shapes)
