@@ -9,7 +9,7 @@ the tensors has, also outside of the other one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import tvm
@@ -41,6 +41,11 @@ class _Matcher(relax.PyExprMutator):  # type: ignore[misc]
     def visit_call_(self, call: Any) -> Any:
         call = super().visit_call_(call)
         name = str(call.op.name).removeprefix("relax.") if isinstance(call.op, ir.Op) else ""
+        for condition in _unproved(call, name):
+            one, zero = (tirx.IntImm("int64", k) for k in (1, 0))
+            ty = relax.ShapeType([tirx.Select(condition, one, zero)])
+            self.builder_.match_cast(relax.ShapeExpr([one]), ty)
+            self.changed = True
         if name not in RULES:
             return call
         tensors = self._bound(call.args[0]) if name == "einsum" else None
@@ -76,6 +81,18 @@ class _Matcher(relax.PyExprMutator):  # type: ignore[misc]
             return None
         inner = any(isinstance(field, relax.DataflowVar) for field in value.fields)
         return None if inner and not local else value
+
+
+def _unproved(call: Any, name: str) -> Iterator[Any]:
+    """The conditions that extents must satisfy that are not equal, where they are not proved."""
+    if name == "gather_elements":  # indices read as many elements of the other axes as they have
+        data, indices = call.args
+        for axis in range(indices.ty.ndim):
+            most, count = _extent(data, axis), _extent(indices, axis)
+            if axis == int(call.attrs.axis) % indices.ty.ndim or most is None or count is None:
+                continue
+            if not sym.Analyzer().can_prove(count <= most):
+                yield count <= most
 
 
 def _extent(expr: Any, axis: int) -> Any:

@@ -126,6 +126,23 @@ def test_other_operators(name: str) -> None:
     assert _casts(matched_extents(_module(build, *shapes))) == [cast]
 
 
+def test_indices_beside_more_elements() -> None:
+    """`gather_elements` reads a column for each column of indices."""
+    builder, names = relax.BlockBuilder(), ((N, K), (M, tirx.Var("j", "int64")))
+    x = relax.Var("x", relax.TensorType(names[0], "float32"))
+    i = relax.Var("i", relax.TensorType(names[1], "int64"))
+    with builder.function("main", [x, i]):
+        with builder.dataflow():
+            out = builder.emit_output(op.gather_elements(x, i, 0))
+        builder.emit_func_output(out)
+    compiled, table = opinfo.compile(builder.get(), []), _weights(4, 3)
+    for columns in (2, 3):
+        at = np.ones((2, columns), "int64")
+        np.testing.assert_array_equal(compiled.run(table, at), table[[1, 1], :columns])
+    with pytest.raises(BoundaryError, match="only defined for j <= k"):
+        compiled.run(table, np.ones((2, 9), "int64"))
+
+
 def test_what_is_broadcast_stays() -> None:
     for build, shapes in (
         (lambda x, y: op.broadcast_to(x, (N, M)), ((1, M), (N, 1))),
