@@ -17,6 +17,7 @@ from tvm import relax, tirx
 
 from ...analysis.support.tensor_dims import tensor_dims
 from ...analysis.support.tvm_compat import GenericConst, array_of
+from .equal_sizes import EQUAL, equal_sizes
 
 Dims = list[Any]
 #: Operators whose operands are broadcast against each other.
@@ -43,6 +44,8 @@ def size_conditions(binding: Any) -> Iterator[Any]:
         yield from _broadcast([d for a in call.args if (d := tensor_dims(a)) is not None])
     elif name in _CONDITIONS:
         yield from _CONDITIONS[name](call)
+    if name in EQUAL:
+        yield from equal_sizes(call)
     yield from _divisors(binding)
 
 
@@ -62,7 +65,7 @@ def _divisors(binding: Any) -> Iterator[Any]:
 def _broadcast(shapes: list[Dims]) -> Iterator[Any]:
     """Aligned sizes are equal, unless one is 1."""
     for column in zip_longest(*(reversed(shape) for shape in shapes), fillvalue=_ONE):
-        sizes = [d for d in column if not (isinstance(d, tirx.IntImm) and d.value == 1)]
+        sizes = [d for d in column if not _is_one(d)]
         yield from (tirx.EQ(sizes[0], other) for other in sizes[1:])
 
 
@@ -112,7 +115,8 @@ def _einsum(call: Any) -> Iterator[Any]:
         if "..." in term or dims is None:
             continue
         for letter, dim in zip(term, dims, strict=False):
-            yield tirx.EQ(sizes.setdefault(letter, dim), dim)
+            if not _is_one(dim):  # it is broadcast
+                yield tirx.EQ(sizes.setdefault(letter, dim), dim)
 
 
 def _take(call: Any) -> Iterator[Any]:
@@ -137,6 +141,16 @@ def _slice(call: Any) -> Iterator[Any]:
         yield _int64(end) <= data[int(axis)]
 
 
+def _gather_elements(call: Any) -> Iterator[Any]:
+    """Indices read as many elements of the other axes as they have."""
+    data, indices = map(tensor_dims, call.args)
+    if data is None or indices is None:
+        return
+    axis = int(call.attrs.axis) % len(indices)
+    yield from (count <= most for k, (most, count) in enumerate(zip(data, indices, strict=True))
+                if k != axis)  # fmt: skip
+
+
 def _topk(call: Any) -> Iterator[Any]:
     data = tensor_dims(call.args[0])
     if data is not None:
@@ -145,7 +159,7 @@ def _topk(call: Any) -> Iterator[Any]:
 
 _CONDITIONS: Mapping[str, Callable[[Any], Iterator[Any]]] = {
     "reshape": _reshape, "matmul": _matmul, "concat": _concat, "einsum": _einsum, "take": _take,
-    "strided_slice": _slice, "topk": _topk,
+    "strided_slice": _slice, "topk": _topk, "gather_elements": _gather_elements,
     **{name: _not_negative for name in
        ("broadcast_to", "call_tir", "full", "ones", "tile", "zeros", "nn.pad")},
     **{f"nn.conv{n}d{t}": _conv for n in (1, 2, 3) for t in ("", "_transpose")},
@@ -156,6 +170,10 @@ _ONE = tirx.IntImm("int64", 1)
 
 def _product(dims: Iterable[Any]) -> Any:
     return math.prod(dims, start=tirx.IntImm("int64", 1))
+
+
+def _is_one(dim: Any) -> bool:
+    return isinstance(dim, tirx.IntImm) and int(dim) == 1
 
 
 def _int64(index: Any) -> Any:

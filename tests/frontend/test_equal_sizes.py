@@ -1,4 +1,4 @@
-"""Extents that an operator needs to be equal are checked at the call, and others stay."""
+"""Sizes that an operator needs to be equal are checked at the call."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from tvm import relax, tirx
 
 import opinfo
+from opinfo.frontend.sizes.checked_sizes import checked_sizes
 from opinfo.jit.arguments.acceptor import BoundaryError
-from opinfo.jit.arguments.matched_extents import matched_extents
 
 op, nn = relax.op, relax.op.nn
 N, K, M = (tirx.Var(name, "int64") for name in "nkm")
@@ -58,14 +58,12 @@ OPERATORS: dict[str, tuple[Build, tuple[Any, ...]]] = {
 }  # fmt: skip
 
 
-def _casts(mod: Any) -> list[tuple[str, ...]]:
-    """The types of the casts of a module, as text."""
-    bindings = [b for block in mod["main"].body.blocks for b in block.bindings]
-    return [
-        tuple(str(getattr(e, "value", e)) for e in b.ty.shape.values)
-        for b in bindings
-        if isinstance(b, relax.MatchCast)
-    ]
+def _required(mod: Any) -> list[str]:
+    """The sizes that are checked to be equal before the operator, in the order of the alphabet."""
+    bindings = [b for block in checked_sizes(mod)["main"].body.blocks for b in block.bindings]
+    found = [b.ty.values[0].condition for b in bindings if isinstance(b, relax.MatchCast)]
+    assert all(isinstance(condition, tirx.EQ) for condition in found)
+    return [" = ".join(sorted(str(getattr(s, "value", s)) for s in (c.a, c.b))) for c in found]
 
 
 @pytest.mark.parametrize("name", OPERATORS)
@@ -73,57 +71,56 @@ def test_a_symbol_beside_a_number(name: str) -> None:
     build, shape = OPERATORS[name]
     mod = _module(build, shape)
     before = mod.script()
-    expected = tuple("8" if e is K else str(e) for e in shape)
-    assert _casts(matched_extents(mod)) == [expected]
+    assert _required(mod) == ["8 = k"]
     assert mod.script() == before
     known = _module(build, [8 if e is K else e for e in shape])
-    assert matched_extents(known).same_as(known)
+    assert checked_sizes(known).same_as(known)
 
 
 def test_two_symbols() -> None:
-    assert _casts(matched_extents(_module(op.matmul, (N, K), (M, 5)))) == [("n", "m")]
+    assert _required(_module(op.matmul, (N, K), (M, 5))) == ["k = m"]
     equal = _module(op.matmul, (N, 2 * K), (K + K, 5))
-    assert matched_extents(equal).same_as(equal)
+    assert checked_sizes(equal).same_as(equal)
 
 
-@pytest.mark.parametrize(("subscripts", "shapes", "casts"), [
-    ("rk,rnk->rn", ((N, 8), (M, 5, 8)), [("n", "5", "8")]),
-    ("ij,jk->ik", ((N, K), (8, 5)), [("n", "8")]),
-    ("ii->i", ((N, M),), [("n", "n")]),
+@pytest.mark.parametrize(("subscripts", "shapes", "sizes"), [
+    ("rk,rnk->rn", ((N, 8), (M, 5, 8)), ["m = n"]),
+    ("ij,jk->ik", ((N, K), (8, 5)), ["8 = k"]),
+    ("ii->i", ((N, M),), ["m = n"]),
     ("ij,jk->ik", ((1, K), (K, M)), []),
     ("ij,ij->ij", ((1, K), (N, K)), []),
 ])  # fmt: skip
-def test_labels(subscripts: str, shapes: Any, casts: Any) -> None:
+def test_labels(subscripts: str, shapes: Any, sizes: Any) -> None:
     mod = _module(lambda *xs: op.einsum(relax.Tuple(xs), subscripts), *shapes)
-    assert _casts(matched_extents(mod)) == casts
+    assert _required(mod) == sizes
 
 
-OTHERS: dict[str, tuple[Build, tuple[Any, ...], tuple[str, ...]]] = {
-    "broadcast_to": (lambda x, y: op.broadcast_to(x, (3, M)), ((N,), (M,)), ("m",)),
+OTHERS: dict[str, tuple[Build, tuple[Any, ...], list[str]]] = {
+    "broadcast_to": (lambda x, y: op.broadcast_to(x, (3, M)), ((N,), (M,)), ["m = n"]),
     "scatter_elements": (
         lambda x, u: op.scatter_elements(x, relax.const(np.zeros(4, "int64")), u, 0), ((8,), (N,)),
-        ("4",),
+        ["4 = n"],
     ),
     "nll_loss": (
         lambda x: nn.nll_loss(x, relax.const(np.zeros(4, "int64")), reduction="none"), ((N, 5),),
-        ("4", "5"),
+        ["4 = n"],
     ),
-    "grid_sample": (op.image.grid_sample, ((1, 2, 4, 4), (N, 2, 3, 3)), ("1", "2", "3", "3")),
+    "grid_sample": (op.image.grid_sample, ((1, 2, 4, 4), (N, 2, 3, 3)), ["1 = n"]),
     "reverse_sequence": (
         lambda x: op.reverse_sequence(x, relax.const(np.ones(4, "int64")), 1, 0), ((N, 5),),
-        ("4", "5"),
+        ["4 = n"],
     ),
     "attention with a bias": (
         nn.attention, ((1, N, 2, 8), (1, K, 2, 8), (1, K, 2, 8), (1, 1, N, M)),
-        ("1", "1", "n", "k"),
+        ["k = m"],
     ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_operators(name: str) -> None:
-    build, shapes, cast = OTHERS[name]
-    assert _casts(matched_extents(_module(build, *shapes))) == [cast]
+    build, shapes, sizes = OTHERS[name]
+    assert _required(_module(build, *shapes)) == sizes
 
 
 def test_indices_beside_more_elements() -> None:
@@ -149,19 +146,19 @@ def test_what_is_broadcast_stays() -> None:
         (nn.attention, ((1, N, 2, 8), (1, K, 2, 8), (1, K, 2, 8), (1, 1, 1, K))),
     ):
         mod = _module(build, *shapes)
-        assert matched_extents(mod).same_as(mod)
+        assert checked_sizes(mod).same_as(mod)
 
 
 def test_attention() -> None:
     """The values have as many rows as the keys."""
     mod = _module(nn.attention, (1, N, 2, 8), (1, K, 2, 8), (1, M, 2, 8))
-    assert _casts(matched_extents(mod)) == [("1", "m", "2", "8")]
+    assert _required(mod) == ["k = m"]
     equal = _module(nn.attention, (1, N, 2, 8), (1, K, 2, 8), (1, K, 2, 8))
-    assert matched_extents(equal).same_as(equal)
+    assert checked_sizes(equal).same_as(equal)
 
 
 def test_a_symbolic_weight() -> None:
-    assert _casts(matched_extents(_module(op.matmul, (N, 8), (M, 5)))) == [("8", "5")]
+    assert _required(_module(op.matmul, (N, 8), (M, 5))) == ["8 = m"]
 
 
 @pytest.mark.parametrize("backends", [[], None])

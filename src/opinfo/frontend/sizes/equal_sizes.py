@@ -1,0 +1,92 @@
+"""Which sizes of their operands operators need to be equal, where Relax leaves that open.
+
+Those of products, convolutions and broadcast operands are in `size_conditions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from tvm import relax, tirx
+
+#: An operand and its axis, whose size is that of another operand and its axis.
+Equal = tuple[tuple[int, int], tuple[int, int]]
+
+
+def equal_sizes(call: Any) -> Iterator[Any]:
+    """Return conditions that sizes of operands are equal.
+
+    Args:
+        call: A call of an operator in `EQUAL`.
+    """
+    for pair in EQUAL[call.op.name.removeprefix("relax.")](call):
+        first, second = (_size(call.args[operand], axis) for operand, axis in pair)
+        if first is not None and second is not None:
+            yield tirx.EQ(first, second)
+
+
+def _attention(call: Any) -> Iterator[Equal]:
+    """Batches, the lengths of keys and values, and the elements of queries and keys."""
+    yield from (((0, 0), (1, 0)), ((0, 0), (2, 0)), ((1, 1), (2, 1)), ((0, 3), (1, 3)))
+    if len(call.args) > 3 and call.args[3].ty.ndim == 4:
+        places = ((0, 0), (0, 2), (0, 1), (1, 1))
+        yield from (((3, k), place) for k, place in enumerate(places) if not _is_one(call, 3, k))
+
+
+def _by_channel(call: Any) -> Iterator[Equal]:
+    attrs = call.attrs
+    axis = int(attrs.axis if hasattr(attrs, "axis") else attrs.channel_axis)
+    yield from (((k, 0), (0, axis)) for k in range(1, len(call.args)))
+
+
+def _by_axes(call: Any) -> Iterator[Equal]:
+    for k in range(1, len(call.args)):
+        yield from (((k, place), (0, int(axis))) for place, axis in enumerate(call.attrs.axes))
+
+
+def _broadcast_to(call: Any) -> Iterator[Equal]:
+    rank = call.args[0].ty.ndim
+    yield from (((0, k), (1, k)) for k in range(-rank, 0) if not _is_one(call, 0, k))
+
+
+def _scatter_elements(call: Any) -> Iterator[Equal]:
+    yield from (((2, k), (1, k)) for k in range(call.args[1].ty.ndim))
+
+
+def _nll_loss(call: Any) -> Iterator[Equal]:
+    """Targets are those of rows and pixels; classes have weights."""
+    rank = call.args[0].ty.ndim
+    classes = min(rank - 1, 1)
+    others = [k for k in range(rank) if k != classes]
+    yield from (((1, k), (0, axis)) for k, axis in enumerate(others))
+    if len(call.args) > 2:
+        yield (2, 0), (0, classes)
+
+
+def _first(_: Any) -> Iterator[Equal]:
+    yield (1, 0), (0, 0)
+
+
+def _reverse_sequence(call: Any) -> Iterator[Equal]:
+    yield (1, 0), (0, int(call.attrs.batch_axis))
+
+
+EQUAL: Mapping[str, Callable[[Any], Iterator[Equal]]] = {
+    "broadcast_to": _broadcast_to, "scatter_elements": _scatter_elements,
+    "reverse_sequence": _reverse_sequence, "image.grid_sample": _first, "nn.nll_loss": _nll_loss,
+    "nn.attention": _attention, "nn.attention_bias": _attention,
+    "nn.batch_norm": _by_channel, "nn.group_norm": _by_channel, "nn.instance_norm": _by_channel,
+    "nn.layer_norm": _by_axes, "nn.rms_norm": _by_axes,
+}  # fmt: skip
+
+
+def _size(expr: Any, axis: int) -> Any:
+    """A size of a tensor or of a shape; None if it is unknown."""
+    shape = expr if isinstance(expr, relax.ShapeExpr) else getattr(expr.ty, "shape", None)
+    return shape.values[axis] if isinstance(shape, relax.ShapeExpr) and len(shape.values) else None
+
+
+def _is_one(call: Any, operand: int, axis: int) -> bool:
+    size = _size(call.args[operand], axis)
+    return isinstance(size, tirx.IntImm) and int(size) == 1
