@@ -45,7 +45,7 @@ class Case:
         return a, b
 
 
-#: Units of 8 channels: 27 of a window are no multiple of the 4 of a step, 36 and 72 are.
+#: Units of 8 channels: the 27 of a window are not a multiple of the 4 of a step; 36 and 72 are.
 CASES = {
     "3 units": Case(),
     "3 units, 128 pixels": Case(kernel=1),
