@@ -69,3 +69,24 @@ def test_what_is_cast_to_bfloat16_and_back_is_rounded(shapes: Any) -> None:
     expected = x.astype(ml_dtypes.bfloat16).astype("float32")
     np.testing.assert_array_equal(compiled.run(x), expected)
     assert (expected != x).any()
+
+
+def test_checks_of_indices_get_no_kernels() -> None:
+    n = tirx.Var("n", "int64")
+    x, i = (relax.Var(name, relax.TensorType((n,), dtype))
+            for name, dtype in (("x", "float32"), ("i", "int64")))  # fmt: skip
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, i]):
+        with builder.dataflow():
+            doubled = builder.emit(op.multiply(i, relax.const(2, "int64")))
+            out = builder.emit_output(op.take(x, doubled, 0))
+        builder.emit_func_output(out)
+    compiled = opinfo.compile(builder.get(), shapes="jit")
+    reasons = {f.function: f.why for f in compiled.functions}
+    assert "checks its arguments" in reasons["checked_index"]
+    numbers, index = np.arange(4, dtype="float32"), np.array([1, 0, 1, 1])
+    with opinfo.Session(compiled) as session:
+        for _ in range(3):
+            np.testing.assert_array_equal(session(numbers, index).numpy(), numbers[index * 2])
+        settled = session.settle()
+    assert settled.counts.get("failed", 0) == 0
