@@ -19,6 +19,7 @@ from tvm import relax
 from ...analysis.lifting.tir.node import items
 from ...analysis.support import empty_constants
 from ...analysis.support.progress import stage
+from ..prepare.loops.round_bfloat16 import round_bfloat16
 from .constant_results import with_copied_constants
 from .deduplicate import deduplicate
 from .kept_checks import asserting
@@ -42,7 +43,7 @@ def executable(mod: Any, target: Any) -> Any:
             target is not None and "gpu" in tvm.target.Target(target).keys
         ):  # TVM has a separate pipeline for GPUs
             return tvm.compile(mod, target=target)
-        mod = with_copied_constants(mod)
+        mod = round_bfloat16(with_copied_constants(mod))
         pipeline = tvm.transform.module_pass(_lowered, opt_level=0)
         return tvm.compile(mod, target=target, relax_pipeline=pipeline, tir_pipeline=PIPELINE)
 

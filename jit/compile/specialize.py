@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+import tvm_ffi
 from tvm import relax, tirx
 
 from ...analysis import Refusal, op_infos
@@ -126,6 +127,8 @@ def _compiled(func: Any, name: str, func_sites: list[CallSite], settings: Config
         return guarded(func), SpecializedFunction(name, strategy, "none", "as requested")
     kernel, outcome = _generic(func, name, target, unscheduled)
     outcome = replace(outcome, strategy=strategy)
+    if refused is None and isinstance(strategy, Jit) and _asserts(func):
+        refused = "it checks its arguments, and those with which kernels are compared would fail"
     if refused is not None:
         return kernel, replace(outcome, strategy=Generic(), why=refused)
     if isinstance(strategy, Library):
@@ -154,6 +157,13 @@ def _generic(func: Any, name: str, target: Any,
         kernel = _guarded(func, kernel)
     kernel = rooted(kernel).with_attr("global_symbol", name).with_attr("tirx.noalias", True)
     return kernel, SpecializedFunction(name, Generic(), rule, why)
+
+
+def _asserts(func: Any) -> bool:
+    """Return whether a function fails for some arguments, as checks of indices do."""
+    asserts: list[Any] = []
+    tvm_ffi.structural_walk(func.body, (tirx.AssertStmt, asserts.append))
+    return bool(asserts)
 
 
 def _unreadable(func: Any) -> Refusal | None:

@@ -33,6 +33,7 @@ from .loops.windows import joined
 from .nest.collapse import Views, collapsed
 from .nest.digits import split_digits
 from .nest.inlined_lets import inlined_lets
+from .nest.inlined_size import MOST_USES, inlined_size
 from .nest.kernel import Part, UnchangedStep
 from .nest.program import Unscheduled, program
 from .nest.program_kernels import parts
@@ -108,6 +109,9 @@ def _scheduled(
         body, names = [filtered(seq(body))], (WINOGRAD, *names)
     stored = [tirx.AllocBuffer(b) for b in _used(body, loops.inner)]
     stmt = seq([*stored, *views.declared(), *body])
+    if (uses := inlined_size(stmt)) > MOST_USES:
+        return Refusal(f"TVM would inline its values, which then have {uses} operands; expected at "
+                       f"most {MOST_USES}")  # fmt: skip
     new = tirx.PrimFunc(func.params, stmt, func.ret_type, func.attrs)
     return Scheduled(new.with_attr(SCHEDULED, True), names, reasons)
 

@@ -86,7 +86,8 @@ def test_only_scopes_are_dropped_and_the_module_stays() -> None:
 def main(x: T.Buffer((4,), "float32")):
     with T.attr(0, "pragma_scope", "seq"):
         with T.attr(0, "pragma_auto_unroll_max_step", 2):
-            x[0] = T.float32(1)
+            with T.attr(0, "pragma_scope", "seq"):
+                x[0] = T.float32(1)
 """)
     mod = tvm.IRModule({"main": source})
     out = without_scopes(mod)

@@ -35,7 +35,7 @@ def module(compute: Callable[[Any, Any], Any]) -> tvm.IRModule:
 
 
 #: What is computed, what numpy computes, sizes (m, k, n) that fit, others, and the condition.
-CASES = {
+CASES: dict[str, Any] = {
     "product": (lambda x, y: op.matmul(x, relax.const(W)), lambda x, y: x @ W,
                 (2, 6, 1), (2, 9, 1), "k == 6"),
     "products": (op.matmul, lambda x, y: x @ y, (2, 4, 4), (2, 4, 3), "k == n"),

@@ -29,6 +29,6 @@ def without_scopes(mod: tvm.IRModule) -> tvm.IRModule:
     return out
 
 
-def _inner(mark: Any, mutate: Any) -> Any:
-    mark = mutate.default(mark) if hasattr(mutate, "default") else mark
+def _inner(mark: Any, mutator: Any) -> Any:
+    mark = mutator.default_mutate(mark)
     return mark.body if mark.attr_key == "pragma_scope" else mark

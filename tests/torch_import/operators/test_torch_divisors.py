@@ -108,3 +108,18 @@ def test_scaling_compiles_for_any_shape(tmp_path: Any) -> None:
         got = compiled.run(x[:size], n[:size])
         expected = torch.ldexp(x[:size], n[:size]) + 1
         torch.testing.assert_close(torch.from_numpy(got[0]), expected)
+
+
+def test_a_diagonal_that_is_computed_is_fused(tmp_path: Any) -> None:
+    class Doubled(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x.diagonal_scatter(x.diagonal() * 2)
+
+    program = torch.export.export(
+        Doubled(), (torch.zeros(5, 6),), dynamic_shapes=({0: Dim("n", min=2, max=9)},)
+    )
+    torch.export.save(program, tmp_path / "doubled.pt2")
+    compiled = opinfo.compile(tmp_path / "doubled.pt2", [])
+    for rows in (3, 9):
+        x = torch.randn(rows, 6)
+        torch.testing.assert_close(torch.from_numpy(compiled.run(x)[0]), Doubled()(x))

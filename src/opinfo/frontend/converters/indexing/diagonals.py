@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import te, tirx
 
 from ...checks.size_check import size_check
 from ..nodes.arguments import Converter, arguments, positive
+from ..nodes.declared_types import reshaped
 
 
 def _diagonal_scatter(importer: Any, node: Any) -> Any:
@@ -19,8 +21,22 @@ def _diagonal_scatter(importer: Any, node: Any) -> Any:
     rows, columns = (positive(args[name], rank) for name in ("dim1", "dim2"))
     _check_source(importer, x, source, args["offset"], (rows, columns))
     return importer.block_builder.emit_te(
-        _replaced, x, source, args["offset"], rows, columns, primfunc_name_hint="diagonal_scatter"
+        _replaced,
+        x,
+        _of_simple_sizes(importer, source),
+        args["offset"],
+        rows,
+        columns,
+        primfunc_name_hint="diagonal_scatter",
     )
+
+
+def _of_simple_sizes(importer: Any, value: Any) -> Any:
+    """Return a tensor with sizes as TVM simplifies them later; FuseTIR compares their forms."""
+    sizes = list(value.ty.shape)
+    simple = [tvm.sym.Analyzer().simplify(size) for size in sizes]
+    same = all(tvm_ffi.structural_equal(a, b) for a, b in zip(sizes, simple, strict=True))
+    return value if same else reshaped(importer, value, simple)
 
 
 def _check_source(importer: Any, x: Any, source: Any, offset: int, axes: tuple[int, int]) -> None:

@@ -1,0 +1,76 @@
+"""Round numbers to bfloat16 where a program does, also inside of a kernel.
+
+TVM computes bfloat16 in float32 on CPUs. Its pass `BF16ComputeLegalize` drops casts to bfloat16
+whose result stays in the kernel, so `float32(bfloat16(x))` was `x`.
+
+Before: `t[i] = Cast("bfloat16", x[i]); y[i] = Cast("float32", t[i])`; after: `t[i]` is the cast of
+the upper 16 bits of `x[i]`, rounded to even, so a dropped cast changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+
+_LOWER = 0xFFFF
+
+
+def round_bfloat16(mod: tvm.IRModule) -> tvm.IRModule:
+    """Return a module whose casts to bfloat16 round in float32; `mod` is not modified.
+
+    Casts whose result is stored in a parameter are as TVM rounds them. Scheduled functions stay:
+    TVM rejects the variables of bfloat16 that most have, and these are then not scheduled.
+
+    Args:
+        mod: A module for a CPU, after fusion.
+    """
+    changed = {}
+    for gvar, func in mod.functions_items():
+        if isinstance(func, tirx.PrimFunc) and "tirx.is_scheduled" not in (func.attrs or {}):
+            rounded = _rounded(func)
+            if not rounded.same_as(func):
+                changed[gvar] = rounded
+    if not changed:
+        return mod
+    out = mod.clone()
+    for gvar, func in changed.items():
+        out.update_func(gvar, func)
+    return out
+
+
+def _rounded(func: Any) -> Any:
+    """Return a PrimFunc whose casts round."""
+    params = list(func.params)
+
+    def cast(node: Any, mutator: Any) -> Any:
+        node = mutator.default_mutate(node)
+        if str(node.ty) != "bfloat16":
+            return node
+        return tirx.Cast("bfloat16", _upper(tirx.Cast("float32", node.value)))
+
+    def store(node: Any, mutator: Any) -> Any:
+        is_result = any(node.buffer.same_as(param) for param in params)
+        if not (is_result and isinstance(node.value, tirx.Cast)):
+            return mutator.default_mutate(node)
+        value = tirx.Cast(str(node.value.ty), mutator.mutate(node.value.value))
+        return tirx.BufferStore(node.buffer, value, node.indices)
+
+    body = tvm_ffi.structural_mutate(func.body, [(tirx.Cast, cast), (tirx.BufferStore, store)])
+    return func if body.same_as(func.body) else func.with_body(body)
+
+
+def _upper(number: Any) -> Any:
+    """Return a float32 rounded to the upper 16 of its bits, to even; NaN stays."""
+    bits = tirx.Var("bits", "uint32")
+    is_odd = tirx.shift_right(bits, _word(16)) & _word(1)
+    rounded = (bits + _word(_LOWER >> 1) + is_odd) & _word(0xFFFFFFFF ^ _LOWER)
+    is_nan = (bits & _word(0x7FFFFFFF)) > _word(0x7F800000)
+    kept = tirx.reinterpret("float32", tirx.Select(is_nan, bits, rounded))
+    return tirx.Let(bits, tirx.reinterpret("uint32", number), kept)
+
+
+def _word(value: int) -> Any:
+    return tirx.const(value, "uint32")
