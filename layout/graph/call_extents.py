@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tvm import relax, sym, tirx
+from tvm import relax, tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from ...analysis.lifting.tir.node import NodeDict, items, substitute
+from ...analysis.support.tvm_compat import sym
 
 #: The place of an argument, and its extent of the PrimFunc and of the call.
 _Pair = tuple[str, Any, Any]
