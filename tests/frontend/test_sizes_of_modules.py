@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 import tvm
 from tvm import relax, tirx
+from tvm.script import ir as I
+from tvm.script import relax as R
+from tvm.script import tirx as T
 
 import opinfo
 from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
@@ -96,3 +99,42 @@ def test_sizes_that_an_operator_allows_are_not_refused(name: str) -> None:
     compiled = opinfo.compile(module(lambda a, _: compute(a)), [])
     np.testing.assert_allclose(compiled.run(x, np.zeros(1, "float32")), oracle(x), rtol=1e-4,
                                atol=1e-5)  # fmt: skip
+
+
+@I.ir_module
+class Fused:
+    @R.function(private=True)
+    def product(x: R.Tensor(("n", 6), "float32"), y: R.Tensor(("k", "b"), "float32")) -> R.Tensor(
+        ("n", "b"), "float32"
+    ):
+        R.func_attr({"Primitive": True})
+        n, b = T.int64(), T.int64()
+        with R.dataflow():
+            z: R.Tensor((n, b), "float32") = R.matmul(x, y)
+            R.output(z)
+        return z
+
+    @R.function
+    def main(x: R.Tensor(("n", 6), "float32"), y: R.Tensor(("k", "b"), "float32")) -> R.Tensor(
+        ("n", "b"), "float32"
+    ):
+        n, b = T.int64(), T.int64()
+        cls = Fused
+        with R.dataflow():
+            z: R.Tensor((n, b), "float32") = cls.product(x, y)
+            R.output(z)
+        return z
+
+
+def test_a_fused_function_has_no_checks_which_tvm_does_not_take() -> None:
+    x, y = np.ones((2, 6), "float32"), W
+    np.testing.assert_allclose(opinfo.compile(Fused, []).run(x, y), x @ y, rtol=1e-5)
+
+
+def test_a_slice_whose_axes_are_a_variable_stays() -> None:
+    def sliced(x: Any, _: Any) -> Any:
+        axes = relax.BlockBuilder.current().emit(relax.Tuple([relax.prim_value(0)]))
+        return op.strided_slice(x, axes, [1], [3], assume_inbound=True)
+
+    mod = module(sliced)
+    assert checked_sizes(mod).same_as(mod)

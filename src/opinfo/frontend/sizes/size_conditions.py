@@ -133,9 +133,11 @@ def _take(call: Any) -> Iterator[Any]:
 
 def _slice(call: Any) -> Iterator[Any]:
     data = tensor_dims(call.args[0])
-    if data is None or not call.attrs.assume_inbound:
+    tuples = call.args[1:4]
+    known = data is not None and all(isinstance(part, relax.Tuple) for part in tuples)
+    if not known or not call.attrs.assume_inbound:
         return
-    for axis, begin, end in zip(*(part.fields for part in call.args[1:4]), strict=True):
+    for axis, begin, end in zip(*(part.fields for part in tuples), strict=True):
         yield _int64(begin) >= 0
         yield _int64(begin) <= _int64(end)
         yield _int64(end) <= data[int(axis)]
