@@ -41,7 +41,7 @@ def checked_sizes(mod: tvm.IRModule) -> tvm.IRModule:
     return out
 
 
-def _is_operator(func: relax.Function) -> bool:
+def _is_operator(func: Any) -> bool:
     return any(key in (func.attrs or {}) for key in _OPERATOR)
 
 
