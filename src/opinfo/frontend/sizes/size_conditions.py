@@ -134,8 +134,8 @@ def _take(call: Any) -> Iterator[Any]:
 def _slice(call: Any) -> Iterator[Any]:
     data = tensor_dims(call.args[0])
     tuples = call.args[1:4]
-    known = data is not None and all(isinstance(part, relax.Tuple) for part in tuples)
-    if not known or not call.attrs.assume_inbound:
+    known = all(isinstance(part, relax.Tuple) for part in tuples)
+    if data is None or not known or not call.attrs.assume_inbound:
         return
     for axis, begin, end in zip(*(part.fields for part in tuples), strict=True):
         yield _int64(begin) >= 0
