@@ -35,7 +35,7 @@ def module(compute: Callable[[Any, Any], Any]) -> tvm.IRModule:
 
 
 #: What is computed, what numpy computes, sizes (m, k, n) that fit, others, and the condition.
-CASES: dict[str, Any] = {
+CASES: dict[str, tuple[Any, ...]] = {
     "product": (lambda x, y: op.matmul(x, relax.const(W)), lambda x, y: x @ W,
                 (2, 6, 1), (2, 9, 1), "k == 6"),
     "products": (op.matmul, lambda x, y: x @ y, (2, 4, 4), (2, 4, 3), "k == n"),
@@ -73,3 +73,42 @@ def test_an_operator_of_unknown_sizes_is_refused_with_its_types(shapes: Any) -> 
     message = r"^relax.add of float32\[m, k\], float32\[n\]: TVM cannot infer its sizes"
     with pytest.raises(ValueError, match=message):
         opinfo.compile(module(op.add), [], shapes=shapes)
+
+
+SLOPES = W[0] - 2
+#: What is computed of (3, 6), and what numpy computes; no size contradicts the operators.
+DEFINED: dict[str, tuple[Any, ...]] = {
+    "clipped rows": (lambda x: op.take(x, relax.const(np.array([7, 0]), "int64"), 0, mode="clip"),
+                     lambda x: x[[2, 0]]),
+    "wrapped rows": (lambda x: op.take(x, relax.const(np.array([7, -1]), "int64"), 0, mode="wrap"),
+                     lambda x: x[[1, 2]]),
+    "slopes of channels": (
+        lambda x: op.nn.prelu(op.permute_dims(op.matmul(x, relax.const(W))),
+                              relax.const(SLOPES), axis=0),
+        lambda x: np.where(x @ W > 0, x @ W, (x @ W) * SLOPES).T),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DEFINED)
+def test_sizes_that_an_operator_allows_are_not_refused(name: str) -> None:
+    compute, oracle = DEFINED[name]
+    x = np.random.default_rng(0).standard_normal((3, 6)).astype("float32")
+    compiled = opinfo.compile(module(lambda a, _: compute(a)), [])
+    np.testing.assert_allclose(compiled.run(x, np.zeros(1, "float32")), oracle(x), rtol=1e-4,
+                               atol=1e-5)  # fmt: skip
+
+
+@pytest.mark.parametrize("key", ["Primitive", "Composite", "Codegen"])
+def test_a_fused_function_has_no_checks_which_tvm_does_not_take(key: str) -> None:
+    mod = module(CASES["product"][0])
+    mod["main"] = mod["main"].with_attr(key, True)
+    assert checked_sizes(mod).same_as(mod)
+
+
+def test_a_slice_whose_axes_are_a_variable_stays() -> None:
+    def sliced(x: Any, _: Any) -> Any:
+        axes = relax.BlockBuilder.current().emit(relax.Tuple([relax.prim_value(0)]))
+        return op.strided_slice(x, axes, [1], [3], assume_inbound=True)
+
+    mod = module(sliced)
+    assert checked_sizes(mod).same_as(mod)

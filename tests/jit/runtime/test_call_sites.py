@@ -25,7 +25,7 @@ def test_what_all_call_sites_do_is_compiled_once(monkeypatch: pytest.MonkeyPatch
         write(stage, command, *more)
 
     monkeypatch.setattr(toolchain, "_write", noted)
-    compile_shapes(modules.dense(2))
+    compile_shapes(modules.dense(3))
     assert any("opinfo_jit::call(0, self" in text for text in compiled)
     assert runtime() not in compiled
     assert not any("class Site" in text for text in compiled)

@@ -116,7 +116,7 @@ def _grouped(frame: GpuFunction, call: Call, weight: Tensor) -> list[str]:
     channels = sizes["I"], sizes["O"] // groups
     window = [sizes[c] for c in kernel if c not in "IO"]
     last = str(call.attrs["data_layout"]).endswith("C")
-    if not last or call.op.endswith("_transpose"):
+    if not last or call.op.endswith("_transpose") or not grouped_kernel.runs_here():
         return []
     if not grouped_kernel.takes(weight.dtype, groups, channels, window):
         return []

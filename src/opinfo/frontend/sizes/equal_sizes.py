@@ -64,6 +64,12 @@ def _nll_loss(call: Any) -> Iterator[Equal]:
         yield (2, 0), (0, classes)
 
 
+def _prelu(call: Any) -> Iterator[Equal]:
+    """Slopes are one, or those of the channels."""
+    if not _is_one(call, 1, 0):
+        yield (1, 0), (0, int(call.attrs.axis))
+
+
 def _first(_: Any) -> Iterator[Equal]:
     yield (1, 0), (0, 0)
 
@@ -75,7 +81,7 @@ def _reverse_sequence(call: Any) -> Iterator[Equal]:
 EQUAL: Mapping[str, Callable[[Any], Iterator[Equal]]] = {
     "broadcast_to": _broadcast_to, "scatter_elements": _scatter_elements,
     "reverse_sequence": _reverse_sequence, "image.grid_sample": _first, "nn.nll_loss": _nll_loss,
-    "nn.attention": _attention, "nn.attention_bias": _attention,
+    "nn.attention": _attention, "nn.attention_bias": _attention, "nn.prelu": _prelu,
     "nn.batch_norm": _by_channel, "nn.group_norm": _by_channel, "nn.instance_norm": _by_channel,
     "nn.layer_norm": _by_axes, "nn.rms_norm": _by_axes,
 }  # fmt: skip

@@ -24,7 +24,7 @@ Dims = list[Any]
 _BROADCAST = frozenset(
     "add subtract multiply divide floor_divide power mod floor_mod maximum minimum equal not_equal "
     "less less_equal greater greater_equal logical_and logical_or logical_xor bitwise_and "
-    "bitwise_or bitwise_xor left_shift right_shift where atan2 nn.prelu".split()
+    "bitwise_or bitwise_xor left_shift right_shift where atan2".split()
 )
 
 _QUOTIENTS = (tirx.Div, tirx.Mod, tirx.FloorDiv, tirx.FloorMod)
@@ -121,8 +121,8 @@ def _einsum(call: Any) -> Iterator[Any]:
 
 def _take(call: Any) -> Iterator[Any]:
     data, indices = tensor_dims(call.args[0]), call.args[1]
-    if data is None or not isinstance(indices, GenericConst):
-        return
+    if data is None or not isinstance(indices, GenericConst) or str(call.attrs.mode) != "fast":
+        return  # the other modes say what an index outside reads
     values = array_of(indices).numpy()
     axis = call.attrs.axis
     if values.size and (axis is not None or len(data) == 1):
@@ -133,9 +133,11 @@ def _take(call: Any) -> Iterator[Any]:
 
 def _slice(call: Any) -> Iterator[Any]:
     data = tensor_dims(call.args[0])
-    if data is None or not call.attrs.assume_inbound:
+    tuples = call.args[1:4]
+    known = all(isinstance(part, relax.Tuple) for part in tuples)
+    if data is None or not known or not call.attrs.assume_inbound:
         return
-    for axis, begin, end in zip(*(part.fields for part in call.args[1:4]), strict=True):
+    for axis, begin, end in zip(*(part.fields for part in tuples), strict=True):
         yield _int64(begin) >= 0
         yield _int64(begin) <= _int64(end)
         yield _int64(end) <= data[int(axis)]

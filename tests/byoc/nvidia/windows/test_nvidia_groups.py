@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from opinfo.byoc.backends.nvidia.cudnn.kernels import grouped_kernel
 from opinfo.byoc.backends.nvidia.cudnn.kernels.grouped_kernel import source, takes
 
 from ..nvidia_library import convolutions, host_kernels
@@ -196,14 +198,23 @@ def test_a_new_shape_takes_the_kernel_where_cudnn_copies(
     assert np.abs(found - wanted).max() <= 2e-3 * wanted.max()
 
 
+@pytest.mark.parametrize(("version", "runs"), [("7.5", False), ("8.0", True), ("12.1", True)])
+def test_older_gpus_have_no_such_instructions(
+    version: str, runs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu = SimpleNamespace(exist=True, compute_version=version)
+    monkeypatch.setattr(grouped_kernel, "cuda_device", lambda: gpu)
+    assert grouped_kernel.runs_here() == runs
+
+
 @pytest.mark.parametrize(
     ("dtype", "groups", "channels", "window"),
     [("float32", 4, (8, 8), (3, 3)), ("float16", 1, (8, 8), (3, 3)), ("float16", 4, (3, 8), (3, 3)),
      ("float16", 4, (8, 1), (3, 3)), ("float16", 4, (8, 72), (3, 3)), ("float16", 4, (8, 8), (3,)),
-     ("float16", 4, (8, 8), (3, 3, 3))],
+     ("float16", 4, (8, 8), (3, 3, 3)), ("float16", 4, (64, 64), (5, 5))],
 )  # fmt: skip
 def test_what_the_kernels_do_not_take(
     dtype: str, groups: int, channels: tuple[int, int], window: tuple[int, ...]
 ) -> None:
-    assert takes("float16", 4, (8, 8), (3, 3))
+    assert takes("float16", 4, (8, 8), (3, 3)) and takes("float16", 4, (64, 64), (3, 3))
     assert not takes(dtype, groups, channels, window)
