@@ -112,3 +112,12 @@ def test_a_slice_whose_axes_are_a_variable_stays() -> None:
 
     mod = module(sliced)
     assert checked_sizes(mod).same_as(mod)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_slice_that_begins_before_its_axis_is_refused(axis: int) -> None:
+    """TVM's code read three elements in front of the tensor."""
+    mod = module(lambda x, y: op.strided_slice(x, [axis], [-3], [2], assume_inbound=True))
+    message = f"^relax.strided_slice begins at -3 of axis {axis}, expected 0 or more"
+    with pytest.raises(ValueError, match=message):
+        opinfo.compile(mod, [])

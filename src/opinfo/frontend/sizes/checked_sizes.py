@@ -26,6 +26,9 @@ def checked_sizes(mod: tvm.IRModule) -> tvm.IRModule:
 
     A module that checks all that its operators require is returned unchanged. Functions that stand
     for one operator stay: TVM fuses none with a `match_cast`.
+
+    Raises:
+        ValueError: A slice that is said to be inside begins before its axis.
     """
     changed = {}
     for gvar, func in mod.functions_items():

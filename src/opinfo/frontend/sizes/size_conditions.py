@@ -35,6 +35,9 @@ def size_conditions(binding: Any) -> Iterator[Any]:
 
     Args:
         binding: A binding of Relax whose sizes are known or symbolic.
+
+    Raises:
+        ValueError: A slice that is said to be inside begins before its axis.
     """
     call = binding.value
     if not isinstance(call, relax.Call) or not isinstance(call.op, tvm.ir.Op):
@@ -138,6 +141,9 @@ def _slice(call: Any) -> Iterator[Any]:
     if data is None or not known or not call.attrs.assume_inbound:
         return
     for axis, begin, end in zip(*(part.fields for part in tuples), strict=True):
+        if isinstance(begin, tirx.IntImm) and int(begin) < 0:
+            raise ValueError(f"relax.strided_slice begins at {int(begin)} of axis {int(axis)}, "
+                             f"expected 0 or more where assume_inbound is set")  # fmt: skip
         yield _int64(begin) >= 0
         yield _int64(begin) <= _int64(end)
         yield _int64(end) <= data[int(axis)]
