@@ -11,7 +11,7 @@ from tvm import tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from ..lifting.tir.node import NodeDict, as_dtype, items
-from ..support.call_ops import op_name
+from ..support.ir.call_ops import op_name
 from ..support.tvm_compat import TensorLoad
 
 Values = NodeDict[Any]

@@ -16,7 +16,7 @@ from tvm.tirx.buffer import is_buffer_var
 from ..lifting.parameters import Parameters
 from ..lifting.tir.node import NodeDict, items
 from ..lifting.tir.unliftable import Unliftable
-from ..support.call_ops import op_name
+from ..support.ir.call_ops import op_name
 from ..support.tvm_compat import SBlock, TensorLoad, source_of
 from ..terms.term import TensorVar
 

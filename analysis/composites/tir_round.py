@@ -11,7 +11,7 @@ from typing import Any
 from tvm import ir, relax, te, tirx
 from tvm.ir import Op, register_op_attr
 
-from ..support.constructors import register_constructor
+from ..support.ir.constructors import register_constructor
 
 NAME = "relax.nn.tir_round"
 

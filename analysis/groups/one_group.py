@@ -18,7 +18,7 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from ..lifting.tir.node import NodeDict, items
-from ..support.call_ops import op_name
+from ..support.ir.call_ops import op_name
 from ..support.tvm_compat import SBlock, TensorLoad, source_of, sym
 from .straight_line import NotWalk, Place, conjuncts, mentions, same
 

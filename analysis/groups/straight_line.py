@@ -8,7 +8,7 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from ..lifting.tir.node import NodeDict, items
-from ..support.call_ops import op_name
+from ..support.ir.call_ops import op_name
 from ..support.tvm_compat import TensorLoad, source_of, sym
 
 INVARIANT, SYNC = "tirx.tvm_thread_invariant", "tirx.tvm_storage_sync"

@@ -6,7 +6,7 @@ from typing import Any
 
 from tvm.tirx.buffer import is_buffer_var
 
-from ..support.call_ops import op_name
+from ..support.ir.call_ops import op_name
 from ..support.tvm_compat import source_of
 from ..terms.term import ZERO, Int, Load, TensorVar, Term, Var
 from .effects.effects import Effects

@@ -10,7 +10,7 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
-from ..support.constructors import constructor_of
+from ..support.ir.constructors import constructor_of
 from .proposal import Constant
 
 

@@ -18,7 +18,7 @@ import tvm
 from tvm import relax
 
 from ..lifting.tir.node import items
-from ..support.call_ops import is_call_tir, op_name
+from ..support.ir.call_ops import is_call_tir, op_name
 from . import lower_attention, lower_take
 from .expression import legalise_expression
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm.ir import register_op_attr
 
-from ..support.constructors import register_constructor
+from ..support.ir.constructors import register_constructor
 
 
 def register_operator(

@@ -20,7 +20,7 @@ from ..proposal.proposal import Proposal
 from ..recurrent.cells import DEFAULTS, GATES
 from ..recurrent.quantized_lstm_operator import NAME as QUANTIZED
 from ..recurrent.recurrence_operator import NAME as RECURRENCE
-from ..support.call_ops import op_name
+from ..support.ir.call_ops import op_name
 from ..terms.term import TensorVar, Var
 
 #: The ranks of the operands before the lengths and the peepholes, and the number of parameters that

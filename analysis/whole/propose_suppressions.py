@@ -17,7 +17,7 @@ from tvm import tirx
 from ..lifting.tir.node import items
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import Undetermined
-from ..support.call_ops import op_name
+from ..support.ir.call_ops import op_name
 from ..support.tvm_compat import TensorLoad, source_of
 from ..terms.term import TensorVar, Var
 

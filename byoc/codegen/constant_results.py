@@ -16,7 +16,7 @@ from typing import Any
 from tvm import relax, te
 
 from ...analysis.lifting.tir.node import items
-from ...analysis.support.rewrite_functions import with_attrs
+from ...analysis.support.ir.rewrite_functions import with_attrs
 from ...analysis.support.tvm_compat import GenericConst, array_of
 from ..prepare.mutation.bindings import resolved
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm import relax
 
-from ...analysis.support.rewrite_functions import rewrite_functions
+from ...analysis.support.ir.rewrite_functions import rewrite_functions
 
 #: Returns a key that is equal for bindings of equal values; None for values to keep.
 Key = Callable[[Any], tuple[Any, ...] | None]

@@ -17,7 +17,7 @@ import tvm
 from tvm import relax
 
 from ...analysis.lifting.tir.node import items
-from ...analysis.support import empty_constants
+from ...analysis.support.ir import empty_constants
 from ...analysis.support.progress import stage
 from ..prepare.loops.round_bfloat16 import round_bfloat16
 from .constant_results import with_copied_constants

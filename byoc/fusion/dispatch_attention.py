@@ -26,7 +26,7 @@ from ...analysis.composites.attention import GROUPED
 from ...analysis.composites.products import TRANSPOSED_MATMUL
 from ...analysis.lifting.tir.node import NodeDict
 from ...analysis.proposal.call_op import NotBuilt
-from ...analysis.support.call_ops import is_call_tir
+from ...analysis.support.ir.call_ops import is_call_tir
 from ...layout.graph.side_effects import SideEffects
 from ...layout.graph.unused import without_unused
 from ..prepare.raising.raise_ops import same_type

@@ -24,7 +24,7 @@ from ...analysis.chain.chain_result import Step
 from ...analysis.composites.grouped import DEQUANTIZE
 from ...analysis.composites.products import TRANSPOSED_MATMUL
 from ...analysis.lifting.tir.node import NodeDict
-from ...analysis.support.call_ops import is_call_tir
+from ...analysis.support.ir.call_ops import is_call_tir
 from ...layout.graph.side_effects import SideEffects
 from ...layout.graph.unused import without_unused
 

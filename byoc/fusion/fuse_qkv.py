@@ -23,7 +23,7 @@ from ...analysis.chain import Chains
 from ...analysis.composites.defining.composite import attributes
 from ...analysis.composites.products import TRANSPOSED_MATMUL, transposed_matmul
 from ...analysis.lifting.tir.node import NodeDict
-from ...analysis.support.call_ops import is_call_tir
+from ...analysis.support.ir.call_ops import is_call_tir
 from ...analysis.support.tvm_compat import GenericConst, array_of
 from ...layout.graph.unused import without_unused
 from ..prepare.raising.raise_ops import STRENGTH

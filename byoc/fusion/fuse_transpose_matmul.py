@@ -20,7 +20,7 @@ from ...analysis import Chain, Refusal
 from ...analysis.chain import Chains
 from ...analysis.composites.products import TRANSPOSED_MATMUL
 from ...analysis.lifting.tir.node import NodeDict
-from ...analysis.support.call_ops import is_call_tir
+from ...analysis.support.ir.call_ops import is_call_tir
 from ...layout.apply.cancel import may_leave_block
 from ...layout.graph.side_effects import SideEffects
 from ...layout.graph.unused import without_unused

@@ -9,7 +9,7 @@ from tvm import ir, relax
 
 from ...analysis.lifting.tir.int64_extents import int64_extents
 from ...analysis.lifting.tir.without_scopes import without_scopes
-from ...analysis.support.rewrite_functions import with_attrs
+from ...analysis.support.ir.rewrite_functions import with_attrs
 from .mutation.update_blocks import update_blocks
 from .plain_branches import plain_branches
 

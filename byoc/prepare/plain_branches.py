@@ -13,7 +13,7 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from ...analysis.support.rewrite_functions import with_attrs
+from ...analysis.support.ir.rewrite_functions import with_attrs
 
 
 def plain_branches(mod: Any) -> Any:

@@ -23,7 +23,7 @@ from tvm import relax
 
 from ...analysis.composites.grouped import DEQUANTIZE as GROUPED
 from ...analysis.lifting.tir.node import NodeDict
-from ...analysis.support.rewrite_functions import with_attrs
+from ...analysis.support.ir.rewrite_functions import with_attrs
 from ...analysis.support.warn import warn
 from ...layout.graph.relax_graph import Op
 from ...layout.graph.side_effects import Effect, SideEffects

@@ -9,8 +9,8 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
+from ...analysis.support.ir.tensor_dims import tensor_dims
 from ...analysis.support.origin import node_of
-from ...analysis.support.tensor_dims import tensor_dims
 
 
 def refuse_unknown_sizes(mod: Any) -> None:

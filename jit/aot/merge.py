@@ -13,7 +13,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from ...analysis.support.deep_copy import copied
+from ...analysis.support.ir.deep_copy import copied
 from ..dims.span import Span
 from ..dims.symbolic_dims import Symbol, name, rooted, symbols
 from ..kernels.workspace import with_lazy_workspaces

@@ -9,7 +9,7 @@ from typing import Any
 from tvm import tirx
 
 from ...analysis import Refusal
-from ...analysis.support.deep_copy import copied
+from ...analysis.support.ir.deep_copy import copied
 from ...analysis.support.wording import plural
 from ..arguments.boundary import Range
 from ..config.dim_values import values_at

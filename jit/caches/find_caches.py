@@ -9,7 +9,7 @@ from typing import Any
 import tvm_ffi
 from tvm import relax
 
-from ...analysis.support.call_ops import op_name
+from ...analysis.support.ir.call_ops import op_name
 from ...byoc.prepare.mutation.bindings import resolved
 from ..arguments.signature import LENGTH, extents_of
 from .cache_forms import FoundCache, Place, Values, cache_form, place_of

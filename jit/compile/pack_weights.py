@@ -19,7 +19,7 @@ from tvm import relax, tirx
 
 from ...analysis.blocks.tir import dtype_of, integer, loads, mentions, static
 from ...analysis.lifting.tir.node import NodeDict, items
-from ...analysis.support.call_ops import is_call_tir
+from ...analysis.support.ir.call_ops import is_call_tir
 from ...analysis.support.tvm_compat import GenericConst, SBlock, array_of
 from ..schedule.loops.machine import VectorUnits, machine
 

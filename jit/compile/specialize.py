@@ -11,10 +11,10 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from ...analysis import Refusal, op_infos
-from ...analysis.support.deep_copy import copied
 from ...analysis.support.exports import renamed_parameter
+from ...analysis.support.ir.deep_copy import copied
+from ...analysis.support.ir.rewrite_functions import rewrite_functions
 from ...analysis.support.progress import stage
-from ...analysis.support.rewrite_functions import rewrite_functions
 from ...analysis.support.wording import did_you_mean
 from ...byoc.building.read_target import read_target
 from ...byoc.codegen.partition import attached

@@ -8,7 +8,7 @@ from typing import Any
 
 from tvm import relax, tirx
 
-from ...analysis.support.call_ops import is_call_tir
+from ...analysis.support.ir.call_ops import is_call_tir
 from ..arguments.signature import Signature, variable_names
 from ..dims.symbolic_dims import Symbol, Unbound, symbols, variables
 

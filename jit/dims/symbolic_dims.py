@@ -10,8 +10,8 @@ import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 
-from ...analysis.support.call_ops import op_name
-from ...analysis.support.deep_copy import copied
+from ...analysis.support.ir.call_ops import op_name
+from ...analysis.support.ir.deep_copy import copied
 
 #: Operations that are folded if both operands are integers.
 FOLDED = (tirx.Add, tirx.Sub, tirx.Mul, tirx.FloorDiv, tirx.FloorMod, tirx.Min, tirx.Max, tirx.LT,

@@ -9,7 +9,7 @@ import numpy as np
 from tvm import relax, sym
 
 from ...analysis.lifting.tir.node import NodeDict
-from ...analysis.support.call_ops import op_name
+from ...analysis.support.ir.call_ops import op_name
 from ...analysis.support.tvm_compat import GenericConst, array_of
 from .bound_rules import MOVES, RULES, top_bounds
 from .index_origins import Origin, is_integer

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from tvm import relax, sym, tirx
 
-from ...analysis.support.call_ops import op_name
-from ...analysis.support.tensor_dims import tensor_dims
+from ...analysis.support.ir.call_ops import op_name
+from ...analysis.support.ir.tensor_dims import tensor_dims
 from ...analysis.support.tvm_compat import GenericConst, array_of
 from .index_reads import IndexRead
 

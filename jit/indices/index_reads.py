@@ -12,7 +12,7 @@ from typing import Any
 
 from tvm import ir, relax, tirx
 
-from ...analysis.support.tensor_dims import tensor_dims
+from ...analysis.support.ir.tensor_dims import tensor_dims
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from ...analysis.lifting.tir.from_tir import ExpressionReader
 from ...analysis.lifting.tir.node import NodeDict, items
 from ...analysis.lifting.tir.unliftable import Unliftable
 from ...analysis.proofs.prove import prove
-from ...analysis.support.call_ops import op_name
+from ...analysis.support.ir.call_ops import op_name
 from ...analysis.terms.condition_terms import conj, ge0, parts
 from ...analysis.terms.term import (
     TRUE,

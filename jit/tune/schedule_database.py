@@ -14,8 +14,8 @@ from typing import Any
 import tvm
 from tvm.s_tir import Schedule
 
-from ...analysis.support.deep_copy import copied
 from ...analysis.support.files.checked_json import Json, parse
+from ...analysis.support.ir.deep_copy import copied
 from ...byoc.patterns.failure import last_line
 from ...byoc.process import trust
 from ..schedule import Refusal, Scheduled, schedule

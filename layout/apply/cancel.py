@@ -25,7 +25,7 @@ from tvm import relax
 
 from ...analysis.index_map import prove_identity
 from ...analysis.lifting.tir.node import NodeDict
-from ...analysis.support.call_ops import op_name
+from ...analysis.support.ir.call_ops import op_name
 from ...analysis.support.tvm_compat import sym
 from ..graph.relax_graph import extents
 from ..graph.side_effects import SideEffects

@@ -11,7 +11,7 @@ from tvm.ir import GlobalVar
 from tvm.ir import Op as IrOp
 
 from ...analysis.lifting.tir.node import NodeDict
-from ...analysis.support.call_ops import op_name
+from ...analysis.support.ir.call_ops import op_name
 
 #: Operators that count as pure in Relax, but run unknown code or write in place.
 FOREIGN = frozenset(f"relax.{name}" for name in (

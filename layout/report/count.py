@@ -15,7 +15,7 @@ from tvm import relax, tirx
 
 from ...analysis.certify.structural_equality import ByStructure
 from ...analysis.proposal.legalise import legalise
-from ...analysis.support.call_ops import op_name
+from ...analysis.support.ir.call_ops import op_name
 from ..access.layout_only import LayoutOnlyBuffer, conversions_in
 from ..graph.relax_graph import extents
 from ..model.buffer_bytes import size_of

@@ -21,7 +21,7 @@ from ...analysis.index_map.maps.to_terms import Unsupported
 from ...analysis.lifting.tir.from_tir import ExpressionReader
 from ...analysis.lifting.tir.node import NodeDict, items
 from ...analysis.lifting.tir.unliftable import Unliftable
-from ...analysis.support.call_ops import op_name
+from ...analysis.support.ir.call_ops import op_name
 from ...analysis.support.tvm_compat import TensorLoad, access_key, source_of, sym
 from ...analysis.terms.term import ZERO, Int, Var
 from ...analysis.terms.traversal import ints

@@ -16,7 +16,7 @@ import tvm
 from tvm.relax.backend import dispatch_sort_scan
 
 from opinfo.analysis.recognise import modules, recognisers
-from opinfo.analysis.support.constructors import own_operators
+from opinfo.analysis.support.ir.constructors import own_operators
 from opinfo.analysis.whole.propose_suppressions import NAME as SUPPRESSION
 
 EXTERN = "lowers to a call of an external function, not to TIR"

@@ -11,7 +11,7 @@ import tvm
 from tvm import relax
 
 import opinfo
-from opinfo.analysis.support.empty_constants import is_unreadable
+from opinfo.analysis.support.ir.empty_constants import is_unreadable
 from opinfo.frontend import FrontendError
 from opinfo.frontend.checks.normalise_module import tidy
 

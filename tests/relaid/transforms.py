@@ -11,7 +11,7 @@ import tvm
 from tvm import tirx
 from tvm.s_tir import Schedule
 
-from opinfo.analysis.support.deep_copy import copied
+from opinfo.analysis.support.ir.deep_copy import copied
 from opinfo.analysis.support.tvm_compat import StmtSimplify, source_of
 
 KINDS = ("permute", "permute", "pack", "pack", "pack_two", "pad", "pad", "levels", "fuse")

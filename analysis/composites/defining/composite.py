@@ -13,7 +13,7 @@ from tvm import ir, relax, tirx
 from tvm.ir import Op, register_op_attr
 
 from ...lifting.tir.node import items
-from ...support.constructors import register_constructor
+from ...support.ir.constructors import register_constructor
 from .definition import evaluate, inferred
 
 Definition = Callable[..., Any]

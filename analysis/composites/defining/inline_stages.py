@@ -10,7 +10,7 @@ import tvm_ffi
 from tvm import te
 
 from ...lifting.tir.node import NodeDict, items, substitute
-from ...support.call_ops import op_name
+from ...support.ir.call_ops import op_name
 
 _LOAD = "te.tensor_load"
 

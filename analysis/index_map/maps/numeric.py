@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...support.call_ops import op_name
+from ...support.ir.call_ops import op_name
 from .to_terms import Unsupported
 
 Array = npt.NDArray[Any]

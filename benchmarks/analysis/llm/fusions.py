@@ -15,7 +15,7 @@ from opinfo.analysis import Chain
 from opinfo.analysis.chain import Chains
 from opinfo.analysis.composites.grouped import DEQUANTIZE
 from opinfo.analysis.composites.products import TRANSPOSED_MATMUL
-from opinfo.analysis.support.call_ops import is_call_tir
+from opinfo.analysis.support.ir.call_ops import is_call_tir
 from opinfo.testing.strip import strip_module
 
 #: The steps of a fused call with the dtypes of their buffers.

@@ -16,7 +16,7 @@ from tvm import relax
 from tvm.ir import Op as IrOp
 
 from ....analysis.lifting.tir.node import NodeDict, items
-from ....analysis.support.call_ops import is_call_tir
+from ....analysis.support.ir.call_ops import is_call_tir
 from ....analysis.support.tvm_compat import GenericConst
 from .narrow_casts import is_narrow_cast
 

@@ -21,7 +21,7 @@ from tvm import relax
 from ....analysis.lifting.tir.node import NodeDict, items
 from ....analysis.lifting.tir.without_scopes import without_scopes
 from ....analysis.proposal.legalise import legalise_module
-from ....analysis.support.call_ops import is_call_tir
+from ....analysis.support.ir.call_ops import is_call_tir
 from ....analysis.support.tvm_compat import GenericConst, array_of
 from ..mutation.mutate import mutated
 from .constant_calls import (

@@ -19,7 +19,7 @@ import tvm_ffi
 from tvm import relax
 
 from ....analysis.lifting.tir.node import NodeDict
-from ....analysis.support.call_ops import op_name
+from ....analysis.support.ir.call_ops import op_name
 from ....analysis.support.tvm_compat import GenericConst, array_of
 from ..mutation.bindings import final_value
 from ..mutation.mutate import mutated, named

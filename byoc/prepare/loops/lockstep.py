@@ -20,7 +20,7 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from ....analysis.lifting.tir.node import NodeDict, items, substitute
-from ....analysis.support.call_ops import op_name
+from ....analysis.support.ir.call_ops import op_name
 from ....analysis.support.tvm_compat import TensorLoad
 from .agreed_values import REDUCTION, AgreedValues, Reduction, loads
 from .thread_checks import (

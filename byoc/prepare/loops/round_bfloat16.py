@@ -15,6 +15,8 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
+from ....analysis.support.ir.rewrite_functions import replaced_functions
+
 _LOWER = 0xFFFF
 
 
@@ -27,22 +29,13 @@ def round_bfloat16(mod: tvm.IRModule) -> tvm.IRModule:
     Args:
         mod: A module for a CPU, after fusion.
     """
-    changed = {}
-    for gvar, func in mod.functions_items():
-        if isinstance(func, tirx.PrimFunc) and "tirx.is_scheduled" not in (func.attrs or {}):
-            rounded = _rounded(func)
-            if not rounded.same_as(func):
-                changed[gvar] = rounded
-    if not changed:
-        return mod
-    out = mod.clone()
-    for gvar, func in changed.items():
-        out.update_func(gvar, func)
-    return out
+    return replaced_functions(mod, _rounded)
 
 
 def _rounded(func: Any) -> Any:
-    """Return a PrimFunc whose casts round."""
+    """Return a PrimFunc whose casts round; other functions, and scheduled ones, stay."""
+    if not isinstance(func, tirx.PrimFunc) or "tirx.is_scheduled" in (func.attrs or {}):
+        return func
     params = list(func.params)
 
     def cast(node: Any, mutator: Any) -> Any:

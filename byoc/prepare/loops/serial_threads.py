@@ -19,7 +19,7 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from ....analysis.lifting.tir.node import NodeDict
-from ....analysis.support.call_ops import op_name
+from ....analysis.support.ir.call_ops import op_name
 from ....analysis.support.tvm_compat import SBlock, TensorLoad
 from .thread_checks import NotLockstep
 from .thread_kernels import without_threads

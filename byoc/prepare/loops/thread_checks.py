@@ -7,7 +7,7 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, tirx
 
-from ....analysis.support.call_ops import op_name
+from ....analysis.support.ir.call_ops import op_name
 from ....analysis.support.tvm_compat import TensorLoad
 from .agreed_values import LOCAL, REDUCTION
 

@@ -10,7 +10,7 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from ....analysis.lifting.tir.node import NodeDict, as_dtype
-from ....analysis.support.call_ops import op_name
+from ....analysis.support.ir.call_ops import op_name
 from ....analysis.support.tvm_compat import TensorLoad
 from .agreed_values import LOCAL, AgreedValues
 from .thread_checks import INVARIANT, SHARED, NotLockstep, attributed, scope_of

@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm import relax
 
-from ....analysis.support.rewrite_functions import with_attrs
+from ....analysis.support.ir.rewrite_functions import with_attrs
 from ....layout.graph.side_effects import SideEffects
 from .mutate import may_reorder
 

@@ -7,7 +7,7 @@ from typing import Any
 from tvm import relax
 from tvm.ir import Op as IrOp
 
-from ....analysis.support.rewrite_functions import with_attrs
+from ....analysis.support.ir.rewrite_functions import with_attrs
 from ....layout.graph.side_effects import Effect, SideEffects
 
 

@@ -27,7 +27,7 @@ from ....analysis.proposal.attribute_values import to_prim
 from ....analysis.proposal.call_op import call_op
 from ....analysis.proposal.proposal import Constant
 from ....analysis.results.op_info import OpInfo, Refusal
-from ....analysis.support.call_ops import is_call_tir
+from ....analysis.support.ir.call_ops import is_call_tir
 from ....layout.graph.unused import without_unused
 from .raise_ops import STRENGTH, same_type
 

@@ -27,8 +27,8 @@ from ....analysis.proposal.call_op import NotBuilt, call_op
 from ....analysis.proposal.proposal import Constant
 from ....analysis.results.buffer_layout import BufferLayout
 from ....analysis.results.op_info import LayoutNormalised, OpInfo, Refusal
-from ....analysis.support.call_ops import is_call_tir
-from ....analysis.support.rewrite_functions import rewrite_functions
+from ....analysis.support.ir.call_ops import is_call_tir
+from ....analysis.support.ir.rewrite_functions import rewrite_functions
 from ....layout.graph.call_extents import unequal_extents
 from ....layout.graph.unused import without_unused
 from ..mutation.mutate import named

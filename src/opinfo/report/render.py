@@ -11,7 +11,7 @@ import numpy as np
 
 from ..analysis import Constant, LayoutNormalised, OpInfo, Refusal, Step, StepResult
 from ..analysis.results.op_info import Answer
-from ..analysis.support.constructors import constructor_of
+from ..analysis.support.ir.constructors import constructor_of
 from ..analysis.support.wording import plural
 from .printable import printable
 

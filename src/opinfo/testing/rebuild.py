@@ -12,7 +12,7 @@ from ..analysis import OpInfo, op_info
 from ..analysis.certify.structural_equality import bare
 from ..analysis.proposal.legalise import legalise_module
 from ..analysis.results.plain_values import to_plain
-from ..analysis.support.constructors import constructor_of
+from ..analysis.support.ir.constructors import constructor_of
 from .strip import strip
 
 PLAIN = (bool, int, float, str, type(None))

@@ -9,7 +9,7 @@ from typing import Any
 import tvm
 from tvm.s_tir import Schedule
 
-from ..analysis.support.deep_copy import copied
+from ..analysis.support.ir.deep_copy import copied
 from ..analysis.support.tvm_compat import SBlockRealize
 
 Step = Callable[[Schedule, Any, random.Random], object]

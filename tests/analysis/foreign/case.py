@@ -15,7 +15,7 @@ from opinfo.analysis import Refusal
 from opinfo.analysis.proposal.proposal import Constant
 from opinfo.analysis.results.op_info import Answer, operator
 from opinfo.analysis.results.plain_values import to_plain
-from opinfo.analysis.support.constructors import constructor_of
+from opinfo.analysis.support.ir.constructors import constructor_of
 from opinfo.testing.layout_strings import faults
 
 Verdict = Literal["recovered", "refused", "wrong"]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from tvm.tirx.buffer import is_buffer_var
 
-from opinfo.analysis.support.constructors import constructor_of
+from opinfo.analysis.support.ir.constructors import constructor_of
 
 Array = npt.NDArray[Any]
 #: Queries, keys in pages, and keys in a ragged batch, of each sequence.

@@ -15,7 +15,7 @@ from tvm.tirx.buffer import is_buffer_var
 from opinfo.analysis import Chain, OpInfo, Refusal, op_info, op_infos
 from opinfo.analysis.lifting.kernels import LAUNCHED
 from opinfo.analysis.lifting.parallel.threads import IN_STEP
-from opinfo.analysis.support.constructors import constructor_of
+from opinfo.analysis.support.ir.constructors import constructor_of
 from opinfo.analysis.terms.integer import floordiv
 from opinfo.analysis.terms.order import nonneg
 from opinfo.analysis.terms.term import as_int, integer, variable

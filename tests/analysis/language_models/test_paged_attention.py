@@ -15,7 +15,7 @@ from tvm.tirx.buffer import is_buffer_var
 
 from opinfo.analysis import Chain, OpInfo, op_info, op_infos
 from opinfo.analysis.paged.library_kernels import KERNELS, TESTED, _target
-from opinfo.analysis.support.constructors import constructor_of
+from opinfo.analysis.support.ir.constructors import constructor_of
 from opinfo.testing.mutants import mutants, parsed
 from opinfo.testing.strip import strip
 

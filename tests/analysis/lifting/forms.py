@@ -8,7 +8,7 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from opinfo.analysis.support.deep_copy import copied
+from opinfo.analysis.support.ir.deep_copy import copied
 
 from ...common.prim_funcs import lowered
 

@@ -16,7 +16,7 @@ from opinfo.analysis.annotate import annotate
 from opinfo.analysis.answer.recover import analyse
 from opinfo.analysis.certify.distinct_indices import DISTINCT
 from opinfo.analysis.lifting.tir.unliftable import Unliftable
-from opinfo.analysis.support.constructors import constructor_of
+from opinfo.analysis.support.ir.constructors import constructor_of
 from opinfo.analysis.terms.evaluate import evaluate
 from opinfo.analysis.terms.term import Var
 

@@ -11,7 +11,7 @@ from tvm import relax, tirx
 
 from opinfo.analysis import OpInfo, Proposal, op_info, recogniser, recogniser_scope
 from opinfo.analysis.composites import composite
-from opinfo.analysis.support.constructors import constructor_of
+from opinfo.analysis.support.ir.constructors import constructor_of
 from opinfo.testing.unoptimised import unoptimised
 
 from ...common.prim_funcs import prim_funcs

@@ -9,7 +9,7 @@ from tvm import relax, tirx
 
 from opinfo.analysis import OpInfo, Refusal, op_info
 from opinfo.analysis.proposal.legalise import legalise_module
-from opinfo.analysis.support.constructors import own_operators
+from opinfo.analysis.support.ir.constructors import own_operators
 from tests.common import registry
 
 from ...common.prim_funcs import prim_funcs

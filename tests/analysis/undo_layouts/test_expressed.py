@@ -12,7 +12,7 @@ from tvm.s_tir import Schedule
 
 from opinfo.analysis.answer.analyser import analyser
 from opinfo.analysis.results.op_info import LayoutNormalised, OpInfo
-from opinfo.analysis.support.deep_copy import copied
+from opinfo.analysis.support.ir.deep_copy import copied
 from opinfo.layout import plan_layout
 
 from ...common.prim_funcs import prim_funcs

@@ -21,7 +21,7 @@ from opinfo.analysis import (
     op_infos,
 )
 from opinfo.analysis.annotate import annotate
-from opinfo.analysis.support.deep_copy import copied
+from opinfo.analysis.support.ir.deep_copy import copied
 from opinfo.analysis.support.tvm_compat import StmtSimplify
 from opinfo.byoc.prepare.raising.raise_ops import raise_ops
 from opinfo.front.inspection import inspect

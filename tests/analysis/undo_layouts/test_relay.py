@@ -11,7 +11,7 @@ import tvm
 from tvm import relax
 
 from opinfo.analysis import LayoutNormalised, Refusal, layout_normalised, op_info, op_infos
-from opinfo.analysis.support.deep_copy import copied
+from opinfo.analysis.support.ir.deep_copy import copied
 from opinfo.analysis.support.tvm_compat import StmtSimplify
 
 from ...relaid.check import Wrong, check

@@ -11,7 +11,7 @@ import tvm
 from tvm import relax, tirx
 from tvm.tirx.buffer import is_buffer_var
 
-from opinfo.analysis.support.deep_copy import copied
+from opinfo.analysis.support.ir.deep_copy import copied
 from opinfo.byoc.prepare.raising.raise_ops import raise_ops
 
 from ...common.prim_funcs import lowered

@@ -16,7 +16,7 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from opinfo.analysis import Refusal
-from opinfo.analysis.support.deep_copy import copied
+from opinfo.analysis.support.ir.deep_copy import copied
 from opinfo.jit.aot.decision_tree import decision
 from opinfo.jit.aot.merge import Bucket, Exact, Ranged, Span, Variant, merge
 from opinfo.jit.dims.symbolic_dims import bind

@@ -14,8 +14,8 @@ from tvm import relax, tirx
 
 from .....analysis.blocks.tir import static
 from .....analysis.lifting.tir.node import items
-from .....analysis.support.call_ops import is_call_tir
-from .....analysis.support.rewrite_functions import rewrite_functions
+from .....analysis.support.ir.call_ops import is_call_tir
+from .....analysis.support.ir.rewrite_functions import rewrite_functions
 from ....fusion.fused_group import FusedGroup, fused
 from .expert_kernel import expert_scheduled
 from .expert_product import NUMBERS, RANK

@@ -10,7 +10,7 @@ import tvm
 from tvm import relax, tirx
 
 from .....analysis.lifting.tir.node import NodeDict, items
-from .....analysis.support.call_ops import op_name
+from .....analysis.support.ir.call_ops import op_name
 from .storages import Storage, storage_of
 from .written_params import written_params
 

@@ -21,7 +21,7 @@ import tvm
 from tvm import relax, tirx
 
 from .....analysis.lifting.tir.node import NodeDict, items
-from .....analysis.support.rewrite_functions import with_attrs
+from .....analysis.support.ir.rewrite_functions import with_attrs
 from .storages import Storage, merged
 from .whole_call import WholeCall, whole_call
 

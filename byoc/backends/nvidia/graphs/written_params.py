@@ -9,7 +9,7 @@ import tvm_ffi
 from tvm import tirx
 
 from .....analysis.lifting.tir.node import items
-from .....analysis.support.call_ops import op_name
+from .....analysis.support.ir.call_ops import op_name
 
 #: By an address a PrimFunc may write what its stores do not name.
 ADDRESSES = ("address_of", "access_ptr", "tvm_access_ptr", "call_packed", "tvm_call_packed",

@@ -18,7 +18,7 @@ from tvm import tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from .....analysis.lifting.tir.node import as_dtype, items
-from .....analysis.support.call_ops import op_name
+from .....analysis.support.ir.call_ops import op_name
 
 HALVES = ("float16", "bfloat16")
 

@@ -18,7 +18,7 @@ from tvm import relax, tirx
 
 from .....analysis.blocks.tir import calls, loads, static
 from .....analysis.lifting.tir.node import NodeDict, items
-from .....analysis.support.call_ops import is_call_tir
+from .....analysis.support.ir.call_ops import is_call_tir
 from ..schedules.pointwise_kernel import MANY
 from ..schedules.program.gpu_program import (
     GpuProgram,

@@ -8,8 +8,8 @@ from typing import Any
 from tvm import relax
 
 from .....analysis.lifting.tir.node import NodeDict
-from .....analysis.support.call_ops import is_call_tir
-from .....analysis.support.rewrite_functions import rewrite_functions
+from .....analysis.support.ir.call_ops import is_call_tir
+from .....analysis.support.ir.rewrite_functions import rewrite_functions
 
 #: What replaces a call: gets the builder of the function's body, and the call.
 Replacement = Callable[[Any, Any], Any]

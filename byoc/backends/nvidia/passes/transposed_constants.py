@@ -15,7 +15,7 @@ from tvm import IRModule, relax, s_tir, tirx
 
 from .....analysis.blocks.tir import loads, mentions, static
 from .....analysis.lifting.tir.node import NodeDict, items
-from .....analysis.support.call_ops import is_call_tir
+from .....analysis.support.ir.call_ops import is_call_tir
 from .....analysis.support.tvm_compat import GenericConst, array_of
 from ..schedules.program.gpu_program import (
     NoGpuSchedule,

@@ -18,8 +18,8 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from ...analysis.support import empty_constants
-from ...analysis.support.rewrite_functions import rewrite_functions
+from ...analysis.support.ir import empty_constants
+from ...analysis.support.ir.rewrite_functions import rewrite_functions
 from ...analysis.support.tvm_compat import GenericConst, array_of
 
 

@@ -13,6 +13,7 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
+from ...analysis.support.ir.rewrite_functions import replaced_functions
 from ..checks.size_check import size_check
 from ..onnx_graph.scalars import SizeArithmetic, is_var
 from .size_conditions import size_conditions
@@ -30,18 +31,13 @@ def checked_sizes(mod: tvm.IRModule) -> tvm.IRModule:
     Raises:
         ValueError: A slice that is said to be inside begins before its axis.
     """
-    changed = {}
-    for gvar, func in mod.functions_items():
-        if isinstance(func, relax.Function) and not _is_operator(func):
-            checked = _SizeConditions(func).function()
-            if not checked.same_as(func):
-                changed[gvar] = checked
-    if not changed:
-        return mod
-    out = mod.clone()
-    for gvar, func in changed.items():
-        out.update_func(gvar, func)
-    return out
+    return replaced_functions(mod, _checked)
+
+
+def _checked(func: Any) -> Any:
+    if not isinstance(func, relax.Function) or _is_operator(func):
+        return func
+    return _SizeConditions(func).function()
 
 
 def _is_operator(func: Any) -> bool:

@@ -15,7 +15,7 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
-from ...analysis.support.tensor_dims import tensor_dims
+from ...analysis.support.ir.tensor_dims import tensor_dims
 from ...analysis.support.tvm_compat import GenericConst, array_of
 from .equal_sizes import EQUAL, equal_sizes
 

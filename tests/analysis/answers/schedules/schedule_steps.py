@@ -8,7 +8,7 @@ from typing import Any
 import tvm
 from tvm import s_tir
 
-from opinfo.analysis.support.deep_copy import copied
+from opinfo.analysis.support.ir.deep_copy import copied
 
 Schedule = Any
 FAILS = (RuntimeError, ValueError, IndexError, TypeError, AssertionError)

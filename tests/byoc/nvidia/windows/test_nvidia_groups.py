@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +13,7 @@ import pytest
 from opinfo.byoc.backends.nvidia.cudnn.kernels import grouped_kernel
 from opinfo.byoc.backends.nvidia.cudnn.kernels.grouped_kernel import source, takes
 
-from ..nvidia_library import convolutions, host_kernels
+from ..nvidia_library import host_kernels
 from .window_harness import Array, convolve, rounded, slow_gradients
 
 GROUPED = "5"
@@ -72,19 +71,6 @@ CASES = {
     "weights of the call": Case(constant=False),
     "bfloat16": Case(dtype="bfloat16", kernel=1),
 }
-
-
-@pytest.fixture(scope="module")
-def library() -> Path:
-    return convolutions()
-
-
-@pytest.fixture
-def loaded(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    monkeypatch.setenv("OPINFO_CACHE", str(tmp_path))
-    monkeypatch.setenv("OPINFO_CUDNN_PLANS", "1")
-    with slow_gradients(library, tmp_path / "copies") as loaded:
-        yield loaded
 
 
 def numbers(case: Case) -> dict[str, Array]:

@@ -7,7 +7,6 @@ own, compiled for the host.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ..nvidia_library import convolutions
-from .window_harness import Array, convolve, rounded, slow_gradients
+from .window_harness import Array, convolve, rounded
 
 PHASED = "4"
 
@@ -73,19 +71,6 @@ OTHERS = {
     "grouped": Case(channels=(4, 8), groups=2),
     "dilated": Case(dilation=(2, 2)),
 }
-
-
-@pytest.fixture(scope="module")
-def library() -> Path:
-    return convolutions()
-
-
-@pytest.fixture
-def loaded(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    monkeypatch.setenv("OPINFO_CACHE", str(tmp_path))
-    monkeypatch.setenv("OPINFO_CUDNN_PLANS", "1")
-    with slow_gradients(library, tmp_path / "copies") as loaded:
-        yield loaded
 
 
 def numbers(case: Case) -> dict[str, Array]:

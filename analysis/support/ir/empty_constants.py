@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
+from ..tvm_compat import array_of
 from .rewrite_functions import rewrite_functions
-from .tvm_compat import array_of
 
 
 def is_unreadable(shape: Sequence[int]) -> bool:

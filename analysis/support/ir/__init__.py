@@ -1,0 +1,1 @@
+"""Relax and TIR nodes: constructors, copies, calls, constants and functions of modules."""
