@@ -1,8 +1,8 @@
 """Compile whole models for an NVIDIA GPU and time them against `torch.compile` and TVM's default.
 
-    python -m benchmarks.gpu build DIR [--later] [--only NAME ...] [--dtype DTYPE ...]
+    python -m benchmarks.gpu build DIR [--set SET] [--only NAME ...] [--dtype DTYPE ...]
                               [--jobs 8] [--default]
-    python -m benchmarks.gpu time DIR [--later] [--only NAME ...] [--dtype DTYPE ...] [--jobs 1]
+    python -m benchmarks.gpu time DIR [--set SET] [--only NAME ...] [--dtype DTYPE ...] [--jobs 1]
                              [--mode MODE ...]
     python -m benchmarks.gpu page DIR
     python -m benchmarks.gpu compile_time DIR [--only NAME ...] [--dtype DTYPE ...] [--page]
@@ -12,10 +12,10 @@ each model in its own process, several at a time; with `--default` also by TVM a
 all builds and torch in turns in one process a model, with CUDA graphs on all sides, compares
 outputs with torch in float32, and profiles kernels. MODE is one of torch.compile. With several
 jobs, as many models compile at once, and one is timed at a time, the candidates of max-autotune
-included. `--later` takes models that were chosen to report on. Rows are kept in DIR, a file each;
-those of several runs are joined. `page` writes docs/results/gpu.md from them. `compile_time`
-compiles each model alone, with an empty cache and then with the one that is left, and with `--page`
-writes docs/results/gpu-compile.md.
+included. SET is first (if nothing is said), or later or last, which were chosen to report on. Rows
+are kept in DIR, a file each; those of several runs are joined. `page` writes docs/results/gpu.md
+from them. `compile_time` compiles each model alone, with an empty cache and then with the one that
+is left, and with `--page` writes docs/results/gpu-compile.md.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pathlib import Path
 
 from benchmarks.common.step_parser import step_parser
 
-from .architectures import LATER, MODES, NETS
+from .architectures import MODES, SETS
 from .compiling.compile_time import compile_times
 from .page import write
 
@@ -38,10 +38,9 @@ DTYPES = ("float16", "bfloat16", "float32")
 LIMIT = 1200
 
 
-def names(only: Sequence[str] | None, later: bool = False) -> list[str]:
+def names(only: Sequence[str] | None, of: str = "first") -> list[str]:
     """Return ``NET-bN`` for each net and batch size, or those that start with one of ``only``."""
-    nets = LATER if later else NETS
-    every = [f"{net}-b{batch}" for net, spec in nets.items() for batch in spec.batches]
+    every = [f"{net}-b{batch}" for net, spec in SETS[of].items() for batch in spec.batches]
     return [n for n in every if not only or any(n.startswith(o) for o in only)]
 
 
@@ -53,10 +52,10 @@ def main() -> None:
         return
     options.folder.mkdir(parents=True, exist_ok=True)
     if options.step == "compile_time":
-        todo = names(options.only, options.later)
+        todo = names(options.only, options.set)
         sys.exit(compile_times(options.folder, todo, options.dtype, options.page))
     more = ",".join(options.mode) if options.step == "time" else str(options.default)
-    chosen = names(options.only, options.later)
+    chosen = names(options.only, options.set)
     jobs = [[name, dtype, more] for dtype in options.dtype for name in chosen]
     sys.exit(_run(options.step, options.folder, jobs, options.jobs))
 
@@ -93,7 +92,9 @@ def _options() -> argparse.Namespace:
                          "first letters of names")  # fmt: skip
     parser.add_argument("--dtype", choices=DTYPES, nargs="+", default=["float16"])
     parser.add_argument("--default", action="store_true", help="also TVM's default build")
-    parser.add_argument("--later", action="store_true", help="models that were chosen to report on")
+    parser.add_argument(
+        "--set", choices=SETS, default="first", help="later, last: chosen to report"
+    )
     parser.add_argument("--page", action="store_true", help="of compile_time: write its page")
     parser.add_argument("--mode", nargs="*", default=["max-autotune"],
                         choices=MODES, help="of torch.compile; empty: without it")  # fmt: skip

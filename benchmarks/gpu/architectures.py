@@ -1,7 +1,7 @@
 """Architectures with random weights for a GPU, in half precision unless said.
 
-`NETS` are those that the project works with, `LATER` those that were chosen once, to report on what
-nothing was tuned for.
+`SETS` has those that the project works with, and two sets that were chosen once, one after the
+other, to report on what nothing was tuned for.
 """
 
 from __future__ import annotations
@@ -106,11 +106,11 @@ def _module(name: str, size: int) -> Net:
 
 
 #: Kinds of models in transformers that return a cache if nothing is said.
-_CACHED = ("GPT2", "Llama", "Qwen2")
+_CACHED = ("GPT2", "Llama", "Phi", "Qwen2")
 _LLAMA = dict(num_hidden_layers=8, hidden_size=2048, intermediate_size=5632, vocab_size=32000,
               num_attention_heads=32, num_key_value_heads=8)  # fmt: skip
 
-NETS: Mapping[str, Net] = {
+_NETS = {
     "resnet50": _image("resnet50"),
     "mobilenet_v3": _image("mobilenetv3_large_100"),
     "efficientnet_b0": _image("efficientnet_b0"),
@@ -127,8 +127,10 @@ NETS: Mapping[str, Net] = {
 }
 _QWEN2 = dict(num_hidden_layers=8, hidden_size=896, intermediate_size=4864, vocab_size=32000,
               num_attention_heads=14, num_key_value_heads=2)  # fmt: skip
+_PHI = dict(num_hidden_layers=8, hidden_size=2048, intermediate_size=8192, vocab_size=51200,
+            num_attention_heads=32)  # fmt: skip
 
-LATER: Mapping[str, Net] = {
+_LATER = {
     **{name: _image(name) for name in (
         "densenet121", "regnety_032", "resnext50_32x4d", "efficientnetv2_rw_s", "hrnet_w18",
         "deit3_small_patch16_224", "mixer_b16_224", "poolformerv2_s12", "coatnet_0_rw_224",
@@ -137,5 +139,17 @@ LATER: Mapping[str, Net] = {
     "distilbert": _text("DistilBert", 128, (1, 32)),
     "qwen2_256": _text("Qwen2", 256, (1,), **_QWEN2),
 }  # fmt: skip
+_LAST = {
+    **{name: _image(name) for name in (
+        "convnextv2_tiny", "ghostnet_100", "levit_256", "maxvit_tiny_rw_224", "res2net50_26w_4s",
+        "vgg16",
+    )},
+    "inception_v3": _image("inception_v3", 299),
+    "edgenext_small": _image("edgenext_small", 256),
+    "modernbert": _text("ModernBert", 128, (1, 32)),
+    "phi_256": _text("Phi", 256, (1,), **_PHI),
+}  # fmt: skip
+#: Networks by set: what the project works with, and what was chosen after it, twice.
+SETS: Mapping[str, Mapping[str, Net]] = {"first": _NETS, "later": _LATER, "last": _LAST}
 #: Modes of `torch.compile` that capture CUDA graphs.
 MODES = ("reduce-overhead", "max-autotune")

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from .architectures import LATER, NETS
+from .architectures import SETS
 
 BACKENDS = ("cudnn", "cublaslt", "tvm")
 
@@ -22,7 +22,7 @@ def network(name: str, dtype: str) -> tuple[Any, tuple[Any, ...]]:
     net, _, batch = name.rpartition("-b")
     torch.manual_seed(zlib.crc32(net.encode()))
     to = getattr(torch, dtype)
-    spec = {**NETS, **LATER}[net]
+    spec = next(nets[net] for nets in SETS.values() if net in nets)
     module = spec.build()
     _scale(module, spec.inputs(4))
     module = module.eval().to(to)

@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.common.pages import PAGES, table
 
-from .architectures import LATER
+from .architectures import SETS
 
 HEAD = """# Whole models on a GPU
 
@@ -34,6 +34,8 @@ in several runs, and compiled some fifteen at a time.
 """
 #: The last section of the page, which is of another benchmark.
 STREAMS = "## Streams of requests"
+#: What titles of sections say of a set.
+_TITLES = {"first": "", "later": ", models chosen later", "last": ", models chosen last"}
 #: Peers by their keys in rows.
 PEERS = {"max-autotune": "/ torch max-autotune", "reduce-overhead": "/ torch reduce-overhead",
          "tvm": "/ TVM"}  # fmt: skip
@@ -91,15 +93,15 @@ def write(folder: Path) -> Path:
 
 
 def _parts(found: Sequence[dict[str, Any]]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Yield the sections of the page: titles and rows; models chosen later are on their own."""
-    for later in (False, True):
-        rows_of = [r for r in found if (r["name"].rpartition("-b")[0] in LATER) == later]
+    """Yield the sections of the page: titles and rows, set by set."""
+    for chosen, nets in SETS.items():
+        rows_of = [r for r in found if r["name"].rpartition("-b")[0] in nets]
         for dtype in sorted({r["dtype"] for r in rows_of}):
             for batch in ("1", "32"):
                 part = [r for r in rows_of if r["dtype"] == dtype]
                 part = [r for r in part if r["name"].endswith(f"-b{batch}")]
                 if part:
-                    yield f"{dtype}, batch {batch}" + ", models chosen later" * later, part
+                    yield f"{dtype}, batch {batch}" + _TITLES[chosen], part
 
 
 def _ratio(row: dict[str, Any], peer: str) -> float | None:
