@@ -82,11 +82,23 @@ class VectorLanes:
         return when(vector.guard, copy)
 
     def lanes(self, dtype: str, body: Callable[[Any], Any]) -> Any:
-        """Return the statements of all lanes, as vectors of at most 16 bytes."""
+        """Return the stores of all lanes, as vectors of at most 16 bytes if TVM can make them."""
         size = max(1, int(tvm.DataType(dtype).itemsize))
-        each = widest(size, self.width) if dtype in VECTORS else 1
+        together = dtype in VECTORS and self.consecutive(body(self.lane))
+        each = widest(size, self.width) if together else 1
         return unrolled("h", self.width // each, lambda h: vectorized(
             "v", each, lambda v: body(_plus(h, each, v))))  # fmt: skip
+
+    def consecutive(self, stmt: Any) -> bool:
+        """Return whether the flat indices of stores are linear in the lane, as simplified.
+
+        TVM computes with vectors of indices otherwise, and CUDA has none of eight integers.
+        """
+        stores: list[Any] = []
+        tvm_ffi.structural_walk(stmt, (tirx.BufferStore, stores.append))
+        accesses = (strided_access(s.buffer, items(s.indices), [self.lane], self.analyzer)
+                    for s in stores)  # fmt: skip
+        return all(access.step(self.lane) == 1 for access in accesses)
 
     # ------------------------------------------------------------------ rewriting
 
