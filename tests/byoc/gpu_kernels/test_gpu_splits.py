@@ -181,6 +181,29 @@ def test_sums_are_split_for_the_sake_of_what_follows() -> None:
     assert len(parts) == 5
 
 
+def response_norm(e: Any, x: Any, of_image: Any) -> Any:
+    """What a channel has of an image, relative to the mean of all channels, scales the image."""
+    return e(op.multiply(x, e(op.divide(of_image, e(op.mean(of_image, [3], keepdims=True))))))
+
+
+@pytest.mark.parametrize("images", [1, 32])
+def test_a_total_for_much_more_than_its_terms_is_a_kernel_of_its_own(images: int) -> None:
+    """One kernel has a block for each image, and TVM's rule for uneven rows is slow."""
+    shapes = ((images, 56, 56, 384), (images, 1, 1, 384))
+    _, (total, scaled) = split(response_norm, *shapes)
+    assert [tuple(map(int, b.ty.shape)) for b in total.writes] == [(images, 1, 1, 1)]
+    assert [tuple(map(int, b.ty.shape)) for b in scaled.writes] == [shapes[0]]
+
+
+def test_a_kernel_of_its_own_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(split_plan, "UNEVEN", 1.0)
+    func, parts = split(response_norm, (2, 6, 6, 40), (2, 1, 1, 40))
+    assert len(parts) == 2
+    values = [np.asarray(v, "float64") for v in operands(func)]
+    got, want = computed(func, parts, values), interpret(func, values)
+    np.testing.assert_allclose(got[0], want[0], rtol=1e-6)
+
+
 def test_parts_are_divisors_where_there_are_some() -> None:
     assert [nearest(8192, 528), nearest(90, 16), nearest(97, 16), nearest(7, 1)] == [512, 15, 16, 1]
 

@@ -112,6 +112,9 @@ class _Splitter:
                 continue
             for update in reduction.updates:
                 totals[update.buffer] = None
+            if not plan.divides:
+                self.add(stmt, kept=True)
+                continue
             blocks = split_blocks(reduction, plan)
             self.add(blocks.first, kept=True)
             second = blocks.second

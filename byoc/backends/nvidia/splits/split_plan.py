@@ -3,6 +3,8 @@
 for r, c: s += x[r, c]                    parts over a digit of r; rows of a part are contiguous
 for c; r: s[c] += x[r, c]                 parts over a digit of r; lanes are columns
 for n, g; p, c: s[n, g] += x[n, p, g, c]  parts over a digit of p, and over c, which makes lanes
+for n; c: s[n] += x[n, c]                 one part, if each total is for much more than its terms
+for n, p, c: y[n, p, c] = z[n, p, c] * s[n]
 """
 
 from __future__ import annotations
@@ -35,6 +37,9 @@ LAUNCH, GAIN = 2.0, 1.15
 RUN = 64
 #: Blocks that fill a GPU well, and the bytes that a block should read at least.
 BLOCKS, LEAST = 528, 16 * 1024
+#: What follows a reduction moves so many times the bytes of its terms, if a row is not the same for
+#: both. A block of TVM's kernel for them then moves these bytes in a microsecond.
+MUCH, UNEVEN = 8, 4e3
 #: Rows side by side that one block of a kernel of columns has, in bytes.
 SIDE = 512
 
@@ -44,7 +49,8 @@ class SplitPlan:
     """How a reduction is divided.
 
     Attributes:
-        digits: For each reduced axis, how many parts it is divided into.
+        digits: For each reduced axis, how many parts it is divided into. If all are 1, the
+            reduction is a kernel of its own, and what follows is another one.
         across: The reduced axes along which terms are contiguous, kept apart to be lanes.
         order: The axes of parts from the slowest to the fastest in memory: spatial axes, reduced
             ones of more than one part, and those of ``across``.
@@ -54,9 +60,14 @@ class SplitPlan:
     across: tuple[Axis, ...]
     order: tuple[Axis, ...]
 
+    @property
+    def divides(self) -> bool:
+        """Whether there is more than one part."""
+        return product(self.digits) > 1 or bool(self.across)
+
 
 def split_plan(program: GpuProgram, step: LoopStep) -> SplitPlan | None:
-    """Return the plan of a reduction that several blocks should share; None if one is as good.
+    """Return the plan of a reduction that should not be one kernel with what follows it, or None.
 
     Raises:
         NoGpuSchedule: Its terms overlap, or its accesses are not understood.
@@ -70,13 +81,15 @@ def split_plan(program: GpuProgram, step: LoopStep) -> SplitPlan | None:
     kept = _across(step, steps, inner, size)
     lanes = not inner or bool(kept)
     after = _after(program, terms * rows, size)
-    total = terms * rows * size + after
-    now = _now(rows, total, inner, lanes, size, bool(kept))
+    read = terms * rows * size
+    total = read + after
+    apart = after > MUCH * read
+    now = total / (rows * UNEVEN) if apart else _now(rows, total, inner, lanes, size, bool(kept))
     if now < GAIN * (total / MEMORY + (2 if after else 1) * LAUNCH):
         return None
     across = product(extents(kept))
     digits = _digits(step, steps, kept, _parts(rows * across, terms // across, lanes, size))
-    if product(digits) == 1:
+    if product(digits) == 1 and not apart:
         return None
     place = {id(a): s for a, s in zip(step.axes, steps, strict=True)}
     cut = [a for a, d in zip(step.reduced, digits, strict=True) if d > 1]
@@ -136,10 +149,9 @@ def _after(program: GpuProgram, terms: int, size: int) -> int:
 
     In one kernel they have no more blocks than the reduction.
     """
-    results = [u.buffer for s in program.steps
-               if not s.reduced and product(extents(s.spatial)) >= terms
+    results = [(product(extents(s.spatial)), u.buffer) for s in program.steps if not s.reduced
                for u in s.updates if u.buffer in program.params]  # fmt: skip
-    return sum(terms * (size + itemsize(buffer)) for buffer in results)
+    return sum(n * (size + itemsize(buffer)) for n, buffer in results if n >= terms)
 
 
 def _now(
