@@ -12,10 +12,7 @@
 from __future__ import annotations
 
 import builtins
-import inspect
-import sys
 from collections.abc import Callable
-from types import FrameType, ModuleType
 from typing import Any
 
 from tvm.relax.script.parser import entry as relax_entry
@@ -24,8 +21,8 @@ from tvm.script.parser.core.diagnostics import Source
 from tvm.script.parser.ir import entry as ir_entry
 from tvm.tirx.script.parser import entry as tirx_entry
 
-#: The frame whose line says whether a function is in a class, counted from the decorator's.
-_ASKED = 2
+from opinfo.byoc.backends.nvidia.tensor_intrinsics import with_short_stack
+
 #: Makes a call.
 _CALL = compile("function(*args, **words)", "<ast>", "eval")
 _CONSTANTS = (int, float, str, bool, bytes, complex)
@@ -37,7 +34,7 @@ def install() -> None:
     evaluator._eval_expr = evaluated(evaluator._eval_expr)
     doc._is_atomic_type = is_constant
     for entry in (relax_entry, ir_entry, tirx_entry):
-        entry.inspect = _with_stack(entry.inspect)
+        entry.inspect = with_short_stack(entry.inspect)
 
 
 def tree_once(make: Callable[[Source], Any]) -> Callable[[Source], Any]:
@@ -95,21 +92,3 @@ def _is_plain(call: Any) -> bool:
     words = [k.arg for k in call.keywords]
     spread = any(isinstance(a, doc.Starred) for a in call.args) or None in words
     return not spread and len({*words}) == len(words)
-
-
-def _with_stack(module: ModuleType) -> ModuleType:
-    """A copy of `inspect` whose stack has the line of one frame."""
-    copy = ModuleType(module.__name__)
-    vars(copy).update(vars(module))
-    copy.stack = _stack  # type: ignore[attr-defined]
-    return copy
-
-
-def _stack() -> list[inspect.FrameInfo]:
-    frames: list[inspect.FrameInfo] = []
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        told = inspect.getframeinfo(frame, context=int(len(frames) == _ASKED))
-        frames.append(inspect.FrameInfo(frame, *told))
-        frame = frame.f_back
-    return frames

@@ -44,6 +44,7 @@ from .passes.split_reductions import split_reductions
 from .passes.transposed_constants import with_constant_layouts
 from .passes.valid_names import with_valid_names
 from .schedules.gpu_schedule import DONE, directly_scheduled, gpu_scheduled
+from .tensor_intrinsics import import_tensor_intrinsics
 
 LOG = logging.getLogger("opinfo.byoc")
 #: Operators that `relax.backend.DispatchSortScan` lowers for a target.
@@ -185,6 +186,7 @@ def _scheduled(func: Any, target: Any) -> Any:
     scheduled = expert_scheduled(func) or packed_scheduled(func) or gpu_scheduled(func)
     if scheduled:
         return with_fast_functions(scheduled)
+    import_tensor_intrinsics()
     ordered = in_order(func)
     for form in (ordered, ordered.with_attr(WITHOUT_TENSORS, True)):
         out = _by_tvm(form, dl.gpu.Matmul(), target)

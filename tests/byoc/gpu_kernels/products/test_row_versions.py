@@ -17,9 +17,9 @@ from opinfo.byoc.prepare.gpu.row_versions import row_versions
 from opinfo.byoc.prepare.prepare import prepare
 from opinfo.testing.unoptimised import unoptimised
 
-from ...common.prim_funcs import prim_funcs
-from ...common.run import run
-from .gpu_cases import TARGET
+from ....common.prim_funcs import prim_funcs
+from ....common.run import run
+from ..gpu_cases import TARGET
 from .test_packed_products import CUBLASLT, dispatched, unpacked
 
 OP, WIDTH = relax.op, 256

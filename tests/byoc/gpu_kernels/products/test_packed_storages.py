@@ -16,7 +16,7 @@ from opinfo.byoc.backends.nvidia.grouped_weights.gemv_kernel import gemv_kernel,
 from opinfo.byoc.backends.nvidia.grouped_weights.grouped_product import grouped_product
 from opinfo.byoc.backends.nvidia.schedules.program.thread_loops import kernels
 
-from ...common.machine import execute
+from ....common.machine import execute
 
 Array = np.ndarray[Any, Any]
 

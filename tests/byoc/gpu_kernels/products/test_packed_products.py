@@ -28,9 +28,9 @@ from opinfo.byoc.dispatching.dispatch import dispatch
 from opinfo.byoc.prepare.fuse import fuse
 from opinfo.byoc.prepare.prepare import prepare
 
-from ...common.machine import execute
-from ...common.prim_funcs import prim_funcs
-from .gpu_cases import TARGET
+from ....common.machine import execute
+from ....common.prim_funcs import prim_funcs
+from ..gpu_cases import TARGET
 
 Array = np.ndarray[Any, Any]
 

@@ -23,9 +23,9 @@ from opinfo.byoc.backends.nvidia.grouped_weights.packed_products import fuse_pac
 from opinfo.byoc.backends.nvidia.tvm_schedules import scheduled
 from opinfo.byoc.prepare.fuse import fuse
 
-from ...common.machine import execute
-from ...common.prim_funcs import prim_funcs
-from .gpu_cases import TARGET
+from ....common.machine import execute
+from ....common.prim_funcs import prim_funcs
+from ..gpu_cases import TARGET
 from .test_packed_products import dispatched
 
 
