@@ -56,7 +56,7 @@ class _SizeConditions:
         self._arithmetic = SizeArithmetic()
         self._given = {id(var) for param in func.params for var in _variables(param.ty)}
         self._first: list[Any] = []
-        self._checked: list[Any] = []
+        self._checked: dict[int, list[Any]] = {}
 
     def function(self) -> relax.Function:
         body = self._sequence(self._func.body, outermost=True)
@@ -109,17 +109,22 @@ class _SizeConditions:
 
     def _holds(self, condition: Any) -> bool:
         """Return whether a condition always holds, or is checked before."""
-        checked = any(tvm_ffi.structural_equal(condition, known) for known in self._checked)
+        same = self._checked.get(_hash(condition), ())
+        checked = any(tvm_ffi.structural_equal(condition, known) for known in same)
         return checked or self._arithmetic.proves(condition)
 
     def _learn(self, condition: Any) -> None:
-        self._checked.append(condition)
+        self._checked.setdefault(_hash(condition), []).append(condition)
         if not isinstance(condition, tirx.EQ):
             return
         for var, value in ((condition.a, condition.b), (condition.b, condition.a)):
             if is_var(var) and not any(v.same_as(var) for v in _variables(value)):
                 self._arithmetic.learn(var, value)
                 return
+
+
+def _hash(condition: Any) -> int:
+    return int(tvm_ffi.structural_hash(condition))
 
 
 def _cast_sizes(ty: Any) -> Sequence[Any]:
