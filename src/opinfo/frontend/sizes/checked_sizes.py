@@ -7,6 +7,7 @@ Before: `lv = R.matmul(x, y)` of (a, n) and (m, b); after, at the start of the f
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import tvm
@@ -31,13 +32,13 @@ def checked_sizes(mod: tvm.IRModule) -> tvm.IRModule:
     Raises:
         ValueError: Sizes contradict an operator that each call of an exported function runs.
     """
-    return replaced_functions(mod, _checked)
+    return replaced_functions(mod, partial(_checked, mod))
 
 
-def _checked(func: Any) -> Any:
+def _checked(mod: Any, func: Any) -> Any:
     if not isinstance(func, relax.Function) or _is_operator(func):
         return func
-    return _SizeConditions(func).function()
+    return _SizeConditions(mod, func).function()
 
 
 def _is_operator(func: Any) -> bool:
@@ -52,8 +53,8 @@ class _SizeConditions:
     sizes is refused where each call runs its operator. Elsewhere it fails when the operator is run.
     """
 
-    def __init__(self, func: relax.Function) -> None:
-        self._func = func
+    def __init__(self, mod: tvm.IRModule, func: relax.Function) -> None:
+        self._mod, self._func = mod, func
         self._exported = "global_symbol" in (func.attrs or {})
         self._arithmetic = SizeArithmetic()
         self._given = {id(var) for param in func.params for var in _variables(param.ty)}
@@ -95,7 +96,7 @@ class _SizeConditions:
     def _before(self, binding: Any, outermost: bool) -> list[Any]:
         """Return the checks that stand before a binding; remember what holds from here on."""
         checks: list[Any] = []
-        for requirement in size_conditions(binding):
+        for requirement in size_conditions(binding, self._mod):
             condition = self._arithmetic.simplify(requirement.condition)
             if not isinstance(condition, tvm.ir.Expr):
                 if not condition and outermost and self._exported:

@@ -47,10 +47,12 @@ class Requirement:
             simplify: Returns the simplest form of a number.
         """
         call, node = binding.value, node_of(binding)
+        lowered = call.op.name == "relax.call_tir"
+        name = f"the call of {call.args[0].name_hint}" if lowered else call.op.name
         got, bound = (text_of_size(simplify(_int64(x))) for x in (self.got, self.bound))
         return (
-            f"{node and f'{node}: '}{call.op.name!s} of {operand_types(call)}: {self.what} is "
-            f"{got}, expected {self.relation}{bound}; correct the shapes or attributes"
+            f"{node and f'{node}: '}{name} of {operand_types(call)}: {self.what} is {got}, "
+            f"expected {self.relation}{bound}; correct the shapes or attributes"
         )
 
 

@@ -16,6 +16,7 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from ...analysis.support.ir.tensor_dims import tensor_dims
+from ...layout.graph.call_extents import needed_extents
 from . import broadcast_sizes, index_sizes, product_sizes
 from .equal_sizes import EQUAL, equal_sizes
 from .requirement import Requirement, at_least, equal
@@ -36,11 +37,12 @@ _SHRINKING = frozenset(
 _QUOTIENTS = (tirx.Div, tirx.Mod, tirx.FloorDiv, tirx.FloorMod)
 
 
-def size_conditions(binding: Any) -> Iterator[Requirement]:
-    """Return what an operator requires of sizes; much of it holds for all sizes.
+def size_conditions(binding: Any, mod: Any) -> Iterator[Requirement]:
+    """Return what an operator or a PrimFunc requires of sizes; much of it holds for all sizes.
 
     Args:
         binding: A binding of Relax whose sizes are known or symbolic.
+        mod: Its module.
     """
     call = binding.value
     if not isinstance(call, relax.Call) or not isinstance(call.op, tvm.ir.Op):
@@ -50,6 +52,8 @@ def size_conditions(binding: Any) -> Iterator[Requirement]:
         yield from _RULES[name](call)
     if name in EQUAL:
         yield from equal_sizes(call)
+    if name == "call_tir":
+        yield from _of_callee(call, mod)
     yield from _not_negative(binding.var.ty, name in _SHRINKING)
     yield from _divisors(binding)
 
@@ -76,6 +80,16 @@ def _divisors(binding: Any) -> Iterator[Requirement]:
     for part in numbers:
         zero = tirx.IntImm(str(part.b.ty), 0)
         yield Requirement("a divisor", part.b, "other than ", zero)
+
+
+def _of_callee(call: Any, mod: Any) -> Iterator[Requirement]:
+    """Extents of a lowered call are what its PrimFunc needs; `check_module` compares numbers."""
+    callee = mod.functions.get(call.args[0])
+    if not isinstance(callee, tirx.PrimFunc):
+        return
+    for place, value, expected, _ in needed_extents(callee, call):
+        if not (isinstance(value, tirx.IntImm) and isinstance(expected, tirx.IntImm)):
+            yield equal(place, value, expected)
 
 
 def _is_not_zero(divisor: Any) -> bool:
