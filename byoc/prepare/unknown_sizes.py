@@ -8,7 +8,7 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from ...analysis.support.ir.tensor_dims import operand_types, tensor_dims, tensors_of
+from ...analysis.support.ir.tensor_dims import operand_types, tensors_of
 from ...analysis.support.origin import node_of
 
 
@@ -29,9 +29,9 @@ def _check(binding: Any) -> None:
         return
     if call.op.get_attr("FLegalize") is None or call.op.get_attr("FDataDependent"):
         return
-    operands = [*tensors_of(call.args)]
-    results = [*tensors_of([binding.var])]
-    if not results or all(tensor_dims(x) is not None for x in (*operands, *results)):
+    operands = [x.ty for x in tensors_of(call.args)]
+    results = [ty for ty in _fields(binding.var.ty) if isinstance(ty, relax.TensorType)]
+    if not results or all(isinstance(ty.shape, relax.ShapeExpr) for ty in (*operands, *results)):
         return
     node = node_of(binding)
     raise ValueError(
@@ -39,3 +39,8 @@ def _check(binding: Any) -> None:
         "sizes, and does not lower it; give dimensions that are equal one name, or cast operands "
         "by match_cast"
     )
+
+
+def _fields(ty: Any) -> list[Any]:
+    """Return the types of a tuple's fields, or the type of a tensor."""
+    return list(ty.fields) if isinstance(ty, relax.TupleType) else [ty]

@@ -45,7 +45,7 @@ def _module(build: Build, *types: Any) -> Any:
     return builder.get()
 
 
-def _slice(begin: Any, end: Any, stride: int) -> Build:
+def _slice(begin: Any, end: Any, stride: Any) -> Build:
     return lambda x: op.strided_slice(x, [0], [begin], [end], [stride], assume_inbound=True)
 
 
@@ -156,6 +156,8 @@ SIZES: dict[str, tuple[Build, tuple[Any, ...], Callable[[int, int], bool]]] = {
     "a split": (lambda x: op.split(x, [2, 4], 0), ((N,),), lambda n, k: n >= 4),
     "a slice": (_slice(1, 5, 1), ((N,),), lambda n, k: n >= 5),
     "a slice in steps": (_slice(0, 6, 2), ((N,),), lambda n, k: n >= 5),
+    "a slice in k steps": (lambda x, y: _slice(0, 8, K)(x), ((N,), (K,)),
+                           lambda n, k: n > max(range(0, 8, k))),
     "a slice back": (_slice(4, 0, -2), ((N,),), lambda n, k: n >= 5),
     "a slice of n in steps": (_slice(0, N, 3), ((N,),), lambda n, k: True),
     "packed channels": (

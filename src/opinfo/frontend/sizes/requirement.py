@@ -14,7 +14,7 @@ from ...analysis.support.origin import node_of
 _RELATIONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "": tirx.EQ, "at least ": tirx.GE, "at most ": tirx.LE, "other than ": tirx.NE,
     "more than ": tirx.GT,
-    "a multiple of ": lambda size, factor: tirx.EQ(tirx.floormod(size, factor), _int64(0)),
+    "a multiple of ": lambda size, factor: tirx.EQ(tirx.floormod(size, factor), int64(0)),
 }  # fmt: skip
 
 
@@ -37,7 +37,7 @@ class Requirement:
     @property
     def condition(self) -> Any:
         """The condition as an expression, which is not simplified."""
-        return _RELATIONS[self.relation](*map(_int64, (self.got, self.bound)))
+        return _RELATIONS[self.relation](*map(int64, (self.got, self.bound)))
 
     def contradiction(self, binding: Any, simplify: Callable[[Any], Any]) -> str:
         """Return a message for a requirement that holds for no sizes.
@@ -49,7 +49,7 @@ class Requirement:
         call, node = binding.value, node_of(binding)
         lowered = call.op.name == "relax.call_tir"
         name = f"the call of {call.args[0].name_hint}" if lowered else call.op.name
-        got, bound = (text_of_size(simplify(_int64(x))) for x in (self.got, self.bound))
+        got, bound = (text_of_size(simplify(int64(x))) for x in (self.got, self.bound))
         return (
             f"{node and f'{node}: '}{name} of {operand_types(call)}: {self.what} is {got}, "
             f"expected {self.relation}{bound}; correct the shapes or attributes"
@@ -81,5 +81,11 @@ def size_of(operand: int, axis: int) -> str:
     return f"size {axis} of operand {operand}"
 
 
-def _int64(x: Any) -> Any:
+def int64(x: Any) -> Any:
+    """Return a number as an expression of int64; other expressions stay."""
     return tirx.IntImm("int64", int(x)) if isinstance(x, (int, tirx.IntImm)) else x
+
+
+def number(x: Any) -> int | None:
+    """Return a number as an `int`; None for what is symbolic."""
+    return int(x) if isinstance(x, (int, tirx.IntImm)) else None

@@ -17,7 +17,7 @@ from tvm import relax, tirx
 
 from ...analysis.support.ir.tensor_dims import tensor_dims
 from ...layout.graph.call_extents import needed_extents
-from . import broadcast_sizes, index_sizes, product_sizes
+from . import broadcast_sizes, index_sizes, product_sizes, slice_sizes
 from .equal_sizes import EQUAL, equal_sizes
 from .requirement import Requirement, at_least, equal
 
@@ -112,10 +112,10 @@ _RULES: Mapping[str, Rule] = {
     "nn.attention": product_sizes.of_attention,
     "nn.attention_bias": product_sizes.of_attention,
     "nn.group_norm": product_sizes.of_groups,
-    "take": index_sizes.of_take, "strided_slice": index_sizes.of_slice,
+    "take": index_sizes.of_take, "strided_slice": slice_sizes.of_slice,
     "topk": index_sizes.of_topk, "gather_elements": index_sizes.of_gather_elements,
     "gather_nd": index_sizes.of_gather_nd, "index_put": index_sizes.of_index_put,
     "scatter_elements": index_sizes.of_scatter_elements,
-    "split": index_sizes.of_split, "slice_scatter": index_sizes.of_slice_scatter,
+    "split": slice_sizes.of_split, "slice_scatter": slice_sizes.of_slice_scatter,
     "vision.multibox_transform_loc": index_sizes.of_anchors,
 }  # fmt: skip
