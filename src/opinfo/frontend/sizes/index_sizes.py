@@ -39,12 +39,20 @@ def of_gather_nd(call: Any) -> Iterator[Requirement]:
 
 
 def of_scatter_elements(call: Any) -> Iterator[Requirement]:
-    """Each index has an update, and the other axes have as many elements."""
+    """Each index has an update, and the data have as many elements of the other axes.
+
+    TVM's code for means needs no less along axes that it does not count.
+    """
     indices, updates = (tensor_dims(arg) for arg in call.args[1:])
     if indices is not None and updates is not None:
         for axis, (a, b) in enumerate(zip(updates, indices, strict=True)):
             yield equal(size_of(2, axis), a, b)
     yield from _within(call, 0, 1)
+    data = tensor_dims(call.args[0])
+    if str(call.attrs.reduction) == "mean" and data is not None and indices is not None:
+        own = int(call.attrs.axis) % len(data)
+        for axis in set(range(len(data))) - {0, own, own + 1}:
+            yield equal(size_of(1, axis), indices[axis], data[axis])
 
 
 def _within(call: Any, whole: int, part: int) -> Iterator[Requirement]:
