@@ -74,13 +74,13 @@ def _column(index: Any, component: int | None, values: Mapping[Any, Any]) -> Any
 
     Those from 0 to a size that is below 2^24 are the same in floating point.
     """
-    table = values.get(index)
+    table: Any = values.get(index)
     if component != 0 or op_name(table) != "relax.concat" or table.ty.ndim != 2:
         return None
     axis, first = table.attrs.axis, table.args[0]
     if not isinstance(first, relax.Tuple) or axis is None or int(axis) not in (1, -1):
         return None
-    cast = values.get(first.fields[0])
+    cast: Any = values.get(first.fields[0])
     dims = tensor_dims(first.fields[0])
     one = dims is not None and isinstance(dims[1], tirx.IntImm) and int(dims[1]) == 1
     known = one and op_name(cast) == "relax.astype" and is_integer(cast.args[0])
