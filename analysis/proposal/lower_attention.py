@@ -1,6 +1,11 @@
-"""Lower attention over keys whose number is an expression, such as the length of a cache plus one.
+"""Lower attention where TVM's rule fails, or computes another function.
 
-TVM's rule compares the sizes of its products with variables only, and fails on ``p + 1``.
+TVM's rule compares the sizes of its products with variables only, and fails on a number of keys
+such as the length of a cache plus one, ``p + 1``. It reads keys and values as if they had the heads
+of the queries: with fewer, each must be repeated first, as Relax's attention shares heads.
+
+    Before:  R.nn.attention(q, k, v)      of 8 heads, and 2 of keys and values
+    After:   R.nn.attention(q, f(k), f(v))  with f(k)[b, s, h, d] = k[b, s, h // 4, d]
 """
 
 from __future__ import annotations
@@ -9,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import tvm
-from tvm import relax
+from tvm import relax, te, tirx
 from tvm.ir import register_op_attr
 
 from ..support.tvm_compat import sym
@@ -25,6 +30,7 @@ def over_variables(name: str) -> Callable[[Any, Any], Any]:
     rule = tvm.ir.Op.get(name).get_attr("FLegalize")
 
     def lower(builder: Any, call: Any) -> Any:
+        call = _with_own_heads(builder, call)
         if not any(_is_expression(e) for a in call.args for e in _shape(a)):
             return rule(builder, call)
         known: list[tuple[Any, Any]] = []
@@ -42,9 +48,35 @@ def over_variables(name: str) -> Callable[[Any, Any], Any]:
 
 
 def register() -> None:
-    """Replace TVM's rules, which all its passes use; for other sizes they do what they did."""
+    """Replace TVM's rules, which all its passes use; elsewhere they do what they did."""
     for name in _OPERATORS:
         register_op_attr(name, "FLegalize", over_variables(name), level=11)
+
+
+def _with_own_heads(builder: Any, call: Any) -> Any:
+    """Return attention in which each head of the queries has keys and values of its own."""
+    query, *others = call.args
+    shapes = [_shape(operand) for operand in (query, *others[:2])]
+    if not all(shapes):
+        return call
+    heads = shapes[0][2]
+    changed = False
+    for k, shape in enumerate(shapes[1:]):
+        if not sym.Analyzer().can_prove_equal(heads, shape[2]):
+            others[k] = builder.emit_te(_repeated, others[k], heads, primfunc_name_hint="heads")
+            changed = True
+    if not changed:
+        return call
+    return builder.normalize(relax.Call(call.op, [query, *others], call.attrs, call.ty_args))
+
+
+def _repeated(x: Any, heads: Any) -> Any:
+    batch, length, shared, size = x.shape
+    return te.compute(
+        (batch, length, heads, size),
+        lambda b, s, h, d: x[b, s, tirx.floordiv(h, tirx.floordiv(heads, shared)), d],
+        name="heads",
+    )
 
 
 def _shape(operand: Any) -> list[Any]:

@@ -12,6 +12,7 @@ from ...analysis.lifting.tir.without_scopes import without_scopes
 from ...analysis.support.ir.rewrite_functions import with_attrs
 from .mutation.update_blocks import update_blocks
 from .plain_branches import plain_branches
+from .unfused_calls import without_unproved_fusions
 
 
 def fuse(mod: Any) -> Any:
@@ -19,7 +20,7 @@ def fuse(mod: Any) -> Any:
     joining = tvm.transform.module_pass(_sizes_joined, opt_level=0)
     passes = [relax.transform.AnnotateTIROpPattern(), relax.transform.FuseOps(), joining,
               relax.transform.FuseTIR()]  # fmt: skip
-    plain = int64_extents(without_scopes(mod))
+    plain = without_unproved_fusions(int64_extents(without_scopes(mod)))
     return tvm.transform.Sequential(passes)(plain_branches(update_blocks(plain)))
 
 

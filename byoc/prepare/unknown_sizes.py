@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import tvm
 import tvm_ffi
 from tvm import relax
 
-from ...analysis.support.ir.tensor_dims import tensor_dims
+from ...analysis.support.ir.tensor_dims import operand_types, tensors_of
 from ...analysis.support.origin import node_of
 
 
@@ -30,30 +29,18 @@ def _check(binding: Any) -> None:
         return
     if call.op.get_attr("FLegalize") is None or call.op.get_attr("FDataDependent"):
         return
-    operands = [*_tensors(call.args)]
-    results = [*_tensors([binding.var])]
-    if not results or all(tensor_dims(x) is not None for x in (*operands, *results)):
+    operands = [x.ty for x in tensors_of(call.args)]
+    results = [ty for ty in _fields(binding.var.ty) if isinstance(ty, relax.TensorType)]
+    if not results or all(isinstance(ty.shape, relax.ShapeExpr) for ty in (*operands, *results)):
         return
     node = node_of(binding)
-    shown = ", ".join(_type(x) for x in operands)
     raise ValueError(
-        f"{node and f'{node}: '}{call.op.name!s} of {shown}: TVM cannot infer its sizes, and "
-        "does not lower it; give dimensions that are equal one name, or cast operands by match_cast"
+        f"{node and f'{node}: '}{call.op.name!s} of {operand_types(call)}: TVM cannot infer its "
+        "sizes, and does not lower it; give dimensions that are equal one name, or cast operands "
+        "by match_cast"
     )
 
 
-def _tensors(values: Any) -> Iterator[Any]:
-    """Yield the tensors among values, also in tuples."""
-    for value in values:
-        if isinstance(value, relax.Tuple):
-            yield from _tensors(value.fields)
-        elif isinstance(value.ty, relax.TensorType):
-            yield value
-
-
-def _type(tensor: Any) -> str:
-    """Format a tensor's type: ``float32[m, 8]``."""
-    dims = tensor_dims(tensor)
-    rank = tensor.ty.ndim
-    sizes = ", ".join(map(str, dims if dims is not None else "?" * max(rank, 0)))
-    return f"{tensor.ty.dtype}[{sizes}]"
+def _fields(ty: Any) -> list[Any]:
+    """Return the types of a tuple's fields, or the type of a tensor."""
+    return list(ty.fields) if isinstance(ty, relax.TupleType) else [ty]

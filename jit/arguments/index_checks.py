@@ -95,7 +95,8 @@ class _IndexChecks:
         computed = isinstance(start.tensor, relax.Var) and start.tensor in self._tops
         if not computed or not isinstance(start.tensor.ty.shape, relax.ShapeExpr):
             return False
-        return start.component is None and all(v in self._names for v in ends)
+        plain = start.component is None and start.also is None
+        return plain and all(v in self._names for v in ends)
 
     def sequence(self, seq: Any, found: Mapping[Any, Any] = MappingProxyType({})) -> Any:
         """Return a sequence of bindings with checks, or the same one if it needs none.
@@ -194,9 +195,12 @@ def _body(index: Any, source: Any, out: Any, start: Origin, message: str) -> Any
     from tvm.script.ir_builder import IRBuilder
     from tvm.script.ir_builder import tirx as T
 
+    also = tirx.IntImm("int64", start.also or 0)
+
     def low_high(element: Any) -> Any:
         element = tirx.Cast("int64", element)
-        return tirx.all(element >= start.low, element <= start.high)
+        inside = tirx.all(element >= start.low, element <= start.high)
+        return inside if start.also is None else tirx.any(inside, tirx.EQ(element, also))
 
     with IRBuilder() as builder, T.seq_scope():
         with ExitStack() as loops:

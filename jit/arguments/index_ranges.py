@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -29,7 +30,7 @@ class IndexRange:
     high: Extent
     component: int | None = None
 
-    def outside(self, tensor: Any, sizes: Mapping[str, int]) -> tuple[int, int, int] | None:
+    def outside(self, tensor: Any, sizes: Mapping[str, int]) -> tuple[float, int, int] | None:
         """Return an element of a tensor of a CPU that is outside, and the range; or None."""
         array = tensor if isinstance(tensor, np.ndarray) else np.from_dlpack(tensor)
         if self.component is not None:
@@ -37,8 +38,13 @@ class IndexRange:
         low, high = value(self.low, sizes), value(self.high, sizes)
         if not array.size or low is None or high is None:
             return None
-        ends = (int(x) for x in (array.min(), array.max()))
+        ends = (_integer(x.item()) for x in (array.min(), array.max()))
         return next(((x, low, high) for x in ends if not low <= x <= high), None)
+
+
+def _integer(x: float) -> float:
+    """Return a number as code casts it; infinities and NaN, which are in no range, stay."""
+    return int(x) if math.isfinite(x) else x
 
 
 def index_ranges_of(func: Any, names: Mapping[Any, str]) -> tuple[IndexRange, ...]:
@@ -71,7 +77,7 @@ def origins_at_call(func: Any, names: Mapping[Any, str]) -> Iterator[tuple[Origi
         for read in reads(call):
             start = origin(read, call, values)
             ends = _extents((start.low, start.high), names)
-            if start.tensor in params and ends is not None:
+            if start.tensor in params and ends is not None and start.also is None:
                 yield start, *ends
 
 

@@ -83,6 +83,9 @@ def compile_shapes(
 ) -> CompiledShapes:
     """Compile a Relax module with symbolic shapes.
 
+    Code of PrimFuncs compares the extents that they need to be equal. What operators of Relax
+    require of sizes is not checked here: `opinfo.compile` adds it to a module.
+
     Args:
         mod: The module; it is not modified.
         strategy: A strategy for functions with symbolic shapes, its name, or a `Config`.

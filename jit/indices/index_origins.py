@@ -32,12 +32,14 @@ class Origin:
         low: The smallest element that is inside.
         high: The largest one.
         component: The position on the tensor's last axis of the elements; None means all.
+        also: An element outside of the range that nothing is read at; None if there is none.
     """
 
     tensor: Any
     low: Any
     high: Any
     component: int | None
+    also: int | None = None
 
 
 def origin(read: IndexRead, call: Any, values: Mapping[Any, Any]) -> Origin:
@@ -51,6 +53,12 @@ def origin(read: IndexRead, call: Any, values: Mapping[Any, Any]) -> Origin:
         call: The call.
         values: The values of variables.
     """
+    if read.also is not None:
+        return Origin(read.of(call), read.low, read.high, None, read.also)
+    column = _column(read.of(call), read.component, values)
+    if column is not None:
+        inside = read.low, read.high
+        return Origin(source(column, values, inside), *inside, None)
     whole = read.component is None
     index = source(read.of(call), values, (read.low, read.high), moved=whole)
     size = tirx.IntImm("int64", 1) + read.high
@@ -59,6 +67,24 @@ def origin(read: IndexRead, call: Any, values: Mapping[Any, Any]) -> Origin:
         return Origin(index, read.low, read.high, read.component)
     tensor = source(below, values, (-size, read.high), moved=whole)
     return Origin(tensor, -size, read.high, read.component)
+
+
+def _column(index: Any, component: int | None, values: Mapping[Any, Any]) -> Any:
+    """Return the integers of which a joined table of real numbers has its first column; or None.
+
+    Those from 0 to a size that is below 2^24 are the same in floating point.
+    """
+    table: Any = values.get(index)
+    if component != 0 or op_name(table) != "relax.concat" or table.ty.ndim != 2:
+        return None
+    axis, first = table.attrs.axis, table.args[0]
+    if not isinstance(first, relax.Tuple) or axis is None or int(axis) not in (1, -1):
+        return None
+    cast: Any = values.get(first.fields[0])
+    dims = tensor_dims(first.fields[0])
+    one = dims is not None and isinstance(dims[1], tirx.IntImm) and int(dims[1]) == 1
+    known = one and op_name(cast) == "relax.astype" and is_integer(cast.args[0])
+    return cast.args[0] if known else None
 
 
 def values_of(func: Any) -> dict[Any, Any]:

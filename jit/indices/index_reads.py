@@ -32,6 +32,7 @@ class IndexRead:
     high: Any
     component: int | None = None
     field: int | None = None
+    also: int | None = None
 
     def of(self, call: Any) -> Any:
         """Return the operand of a call."""
@@ -64,10 +65,14 @@ def _gather_elements(call: Any) -> Iterator[IndexRead]:
 
 
 def _scatter_elements(call: Any) -> Iterator[IndexRead]:
-    """Elements below 0 count from the end."""
     if (dims := tensor_dims(call.args[0])) is not None:
         size = dims[int(call.attrs.axis)]
-        yield IndexRead(1, -size, size - 1)
+        yield IndexRead(1, _least(call.args[1].ty, size), size - 1)
+
+
+def _least(ty: Any, size: Any) -> Any:
+    """Elements below 0 count from the end; an integer without a sign has none."""
+    return _ZERO if str(ty.dtype).startswith("uint") else -size
 
 
 def _gather_nd(call: Any) -> Iterator[IndexRead]:
@@ -87,20 +92,19 @@ def _coordinates(call: Any, first: int) -> Iterator[IndexRead]:
 
 
 def _index_tensor(call: Any) -> Iterator[IndexRead]:
-    yield from _fields(call, lambda size: _ZERO)
+    yield from _fields(call, lambda ty, size: _ZERO)
 
 
 def _index_put(call: Any) -> Iterator[IndexRead]:
-    """Elements below 0 count from the end."""
-    yield from _fields(call, lambda size: -size)
+    yield from _fields(call, _least)
 
 
-def _fields(call: Any, low: Callable[[Any], Any]) -> Iterator[IndexRead]:
+def _fields(call: Any, low: Callable[[Any, Any], Any]) -> Iterator[IndexRead]:
     dims = tensor_dims(call.args[0])
     if dims is None or not isinstance(call.args[1], relax.Tuple):
         return
-    for k, size in enumerate(dims[: len(call.args[1].fields)]):
-        yield IndexRead(1, low(size), size - 1, field=k)
+    for k, (size, index) in enumerate(zip(dims, call.args[1].fields, strict=False)):
+        yield IndexRead(1, low(index.ty, size), size - 1, field=k)
 
 
 def _reverse_sequence(call: Any) -> Iterator[IndexRead]:
@@ -109,12 +113,39 @@ def _reverse_sequence(call: Any) -> Iterator[IndexRead]:
         yield IndexRead(1, _ZERO, dims[int(call.attrs.seq_axis)])
 
 
+def _nll_loss(call: Any) -> Iterator[IndexRead]:
+    """The elements are classes; those to be ignored are compared first."""
+    if (dims := tensor_dims(call.args[0])) is not None:
+        classes = dims[min(len(dims) - 1, 1)]
+        yield IndexRead(1, _ZERO, classes - 1, also=int(call.attrs.ignore_index))
+
+
+def _regions(call: Any) -> Iterator[IndexRead]:
+    """The first number of a region is that of its image."""
+    if (dims := tensor_dims(call.args[0])) is not None:
+        yield _inside(1, dims[0], 0)
+
+
+def _suppression(call: Any) -> Iterator[IndexRead]:
+    """The elements are how many boxes count."""
+    if (dims := tensor_dims(call.args[0])) is not None:
+        yield IndexRead(1, _ZERO, dims[1])
+
+
+def _take_backward(call: Any) -> Iterator[IndexRead]:
+    dims, axis = tensor_dims(call.args[1]), call.attrs.axis
+    if dims is not None:
+        yield _inside(2, _product(dims) if axis is None else dims[int(axis)])
+
+
 _ZERO = tirx.IntImm("int64", 0)
 _RULES: Mapping[str, Callable[[Any], Iterator[IndexRead]]] = {
     "take": _take, "gather_elements": _gather_elements, "gather_nd": _gather_nd,
     "scatter_elements": _scatter_elements, "scatter_nd": _scatter_nd,
     "index_tensor": _index_tensor, "index_put": _index_put,
-    "reverse_sequence": _reverse_sequence,
+    "reverse_sequence": _reverse_sequence, "nn.nll_loss": _nll_loss,
+    "vision.roi_align": _regions, "vision.roi_pool": _regions,
+    "vision.non_max_suppression": _suppression, "grad.take_backward": _take_backward,
 }  # fmt: skip
 
 

@@ -31,9 +31,27 @@ def unequal_extents(func: Any, call: Any, *, certain: bool = False) -> str | Non
         call: The call; its numbers of arguments are right.
         certain: Only tell of numbers that differ, with which the call fails.
     """
+    for place, value, expected, source in needed_extents(func, call):
+        numbers = isinstance(expected, tirx.IntImm) and isinstance(value, tirx.IntImm)
+        if (numbers or not certain) and not _proved(expected, value):
+            where = f" ({source})" if source else ""
+            return f"{place} is {_text(value)}, where its PrimFunc has {_text(expected)}{where}"
+    return None
+
+
+def needed_extents(func: Any, call: Any) -> Iterator[tuple[str, Any, Any, str]]:
+    """The places of extents, what a ``call_tir`` has, what its PrimFunc needs, and why.
+
+    Arguments of unknown shape, and extents that are the same, are not among them. The PrimFunc
+    needs the extent of another place if that is not empty.
+
+    Args:
+        func: The PrimFunc.
+        call: The call; its numbers of arguments are right.
+    """
     pairs = list(_pairs(func, call))
     if all(isinstance(a, tirx.IntImm) and _same(a, b) for _, a, b in pairs):
-        return None
+        return
     given: NodeDict[tuple[Any, str]] = NodeDict()
     for place, extent, value in pairs:
         if isinstance(extent, tirx.Var) and extent not in given:
@@ -45,14 +63,8 @@ def unequal_extents(func: Any, call: Any, *, certain: bool = False) -> str | Non
         if _same(extent, value) or any(v not in given for v in _variables(extent)):
             continue
         expected = substitute(extent, values)
-        if not _is_int64(expected):
-            continue
-        if certain and not (isinstance(expected, tirx.IntImm) and isinstance(value, tirx.IntImm)):
-            continue
-        if not _same(expected, value) and not _proved(expected, value):
-            where = f" ({given[extent][1]})" if isinstance(extent, tirx.Var) else ""
-            return f"{place} is {_text(value)}, where its PrimFunc has {_text(expected)}{where}"
-    return None
+        if _is_int64(expected) and not _same(expected, value):
+            yield place, value, expected, given[extent][1] if isinstance(extent, tirx.Var) else ""
 
 
 def _pairs(func: Any, call: Any) -> Iterator[_Pair]:

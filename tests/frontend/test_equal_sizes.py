@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -172,3 +173,38 @@ def test_a_call_of_other_extents_fails(backends: Any) -> None:
     for columns in (1, 7, 9):
         with pytest.raises(BoundaryError, match=f"got k = {columns}; .* only defined for k == 8"):
             compiled.run(_weights(3, columns))
+
+
+def test_the_time_is_linear_in_the_number_of_conditions() -> None:
+    """Each condition was compared with all before, and each fact was put into all others."""
+
+    def seconds(count: int) -> float:
+        names = [tirx.Var(f"k{k}", "int64") for k in range(count)]
+        mod = _module(lambda *xs: op.add(*[op.matmul(x, relax.const(W)) for x in xs][-2:]),
+                      *((3, name) for name in names))  # fmt: skip
+        start = time.process_time()
+        checked_sizes(mod)
+        return time.process_time() - start
+
+    few = min(seconds(100) for _ in range(3))
+    assert seconds(800) < 30 * few
+
+
+def test_sizes_that_are_equal_by_several_checks() -> None:
+    """Three checks say that four symbols are equal, so that the last product needs none."""
+    j = tirx.Var("j", "int64")
+
+    def products(w: Any, x: Any, y: Any, z: Any) -> Any:
+        builder = relax.BlockBuilder.current()
+        chain = builder.emit(op.matmul(builder.emit(op.matmul(w, x)), y))
+        builder.emit(op.matmul(chain, z))
+        return builder.emit(op.matmul(w, z))
+
+    mod = _module(products, (2, K), (M, N), (K, j), (M, 7))
+    checks = [set(check.split(" = ")) for check in _required(mod)]
+    assert len(checks) == 3
+    same = checks[0]
+    for check in checks[1:]:
+        assert same & check
+        same |= check
+    assert same == set("jkmn")

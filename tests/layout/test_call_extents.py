@@ -13,6 +13,7 @@ from tvm.script import tirx as T
 
 import opinfo
 from opinfo.byoc.prepare.raising.raise_ops import raise_ops
+from opinfo.jit import Session, compile_shapes
 from opinfo.layout.graph.call_extents import unequal_extents
 
 
@@ -31,7 +32,7 @@ def add(a: T.handle, b: T.handle, c: T.handle) -> None:
 M, K = tirx.Var("m", "int64"), tirx.Var("k", "int64")
 
 
-def _module(first: Any, second: Any, result: Any) -> Any:
+def _module(first: Any, second: Any, result: Any, around: bool = False) -> Any:
     builder = relax.BlockBuilder()
     kinds = [relax.TensorType([extent], "float32") for extent in (first, second)]
     params = [relax.Var(f"x{k}", kind) for k, kind in enumerate(kinds)]
@@ -39,8 +40,9 @@ def _module(first: Any, second: Any, result: Any) -> Any:
     gvar = builder.add_func(add, "add")
     with builder.function("main", [*params, *sizes]):
         with builder.dataflow():
-            call = relax.call_tir(gvar, params, relax.TensorType([result], "float32"))
-            out = builder.emit_output(call)
+            operands = [builder.emit(relax.op.nn.relu(p)) for p in params] if around else params
+            call = relax.call_tir(gvar, operands, relax.TensorType([result], "float32"))
+            out = builder.emit_output(relax.op.exp(builder.emit(call)) if around else call)
         builder.emit_func_output(out)
     return builder.get()
 
@@ -85,8 +87,36 @@ def test_an_operand_is_neither_broadcast_nor_read_outside(backends: Any) -> None
     x = np.arange(3, dtype="float32")
     np.testing.assert_array_equal(compiled.run(x, x + 1), x + x + 1)
     for count in (1, 2, 7):
-        with pytest.raises(ValueError, match="Mismatched"):
+        with pytest.raises(ValueError, match=f"got m = 3, k = {count}; .* defined for k == m: "):
             compiled.run(x, np.ones(count, "float32"))
+
+
+@pytest.mark.parametrize("extents", [(M, K, M), (M, K, K)])
+def test_operators_around_a_call_leave_its_comparison(extents: Any) -> None:
+    """FuseTIR failed, or dropped the comparison: a result of k = 4 elements had 3 that were set."""
+    mod = _without_shape(_module(*extents, around=True))
+    x = np.arange(3, dtype="float32")
+    compiled = opinfo.compile(mod, [])
+    np.testing.assert_allclose(compiled.run(x, x + 1), np.exp(x + x + 1), rtol=1e-5)
+    with pytest.raises(ValueError, match=r"got m = 3, k = 4; .* defined for k == m: "):
+        compiled.run(x, np.ones(4, "float32"))
+
+
+@pytest.mark.parametrize("strategy", ["jit", "aot"])
+def test_shapes_alone_keep_the_comparison_of_tvm(strategy: Any) -> None:
+    """`compile_shapes` adds no conditions, and its code compares what a PrimFunc needs."""
+    mod = _without_shape(_module(M, K, K, around=True))
+    x = np.arange(3, dtype="float32")
+    with Session(compile_shapes(mod, strategy)) as session:
+        np.testing.assert_allclose(session(x, x + 1).numpy(), np.exp(x + x + 1), rtol=1e-5)
+        with pytest.raises(ValueError, match="Mismatched"):
+            session(x, np.ones(4, "float32"))
+
+
+def test_symbols_that_always_differ_are_refused() -> None:
+    text = "the call of add of float32[m], float32[m + 1]: extent 0 of operand 1 is m + 1, expected"
+    with pytest.raises(ValueError, match="^" + re.escape(text)):
+        opinfo.compile(_without_shape(_module(M, M + 1, M)), [])
 
 
 def _without_shape(mod: Any) -> Any:

@@ -20,6 +20,7 @@ from ..byoc.compile import SharedWork, compile_module
 from ..byoc.dispatching.choice.plan_file import DispatchPlan
 from ..byoc.dispatching.dispatch_request import DispatchOptions
 from ..byoc.measure import Measure
+from ..frontend.checks.tuple_operands import with_tuple_operands
 from ..frontend.sizes.checked_sizes import checked_sizes
 from ..frontend.source_file import SourceFile, source_of
 from ..jit.arguments.checked_bounds import checked_bounds
@@ -109,7 +110,7 @@ def compile(
     tvm_target = native_target() if target is None else compile_target(target)
     if measure is not None:
         measure.check()
-    mod, config = configured(checked_sizes(mod), shapes)
+    mod, config = configured(checked_sizes(with_tuple_operands(mod)), shapes)
     signatures = _signatures(mod)
     if not on_gpu(tvm_target):
         refuse_narrow_floats(mod)

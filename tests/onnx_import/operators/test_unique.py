@@ -75,3 +75,11 @@ def test_slices_are_refused(attrs: dict[str, int]) -> None:
     node = helper.make_node("Unique", ["x"], ["y"], name="here", **attrs)
     with pytest.raises(FrontendError, match=r"here.*slices of 2 dimensions, expected a vector, or"):
         from_model(model([node], {"x": ((3, 4), "float32")}), {})
+
+
+@pytest.mark.parametrize("axis", [2, -3])
+def test_an_axis_that_is_not_there_is_refused_with_those_that_are(axis: int) -> None:
+    """ONNX's message says neither which axis it got nor which it expects."""
+    node = helper.make_node("Unique", ["x"], ["y"], name="here", axis=axis)
+    with pytest.raises(FrontendError, match=f"here.*: axis is {axis}, expected -2 to 1, as its"):
+        from_model(model([node], {"x": ((3, 4), "float32")}), {})

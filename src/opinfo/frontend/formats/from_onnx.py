@@ -78,9 +78,9 @@ def _imported(model: Any, params: dict[str, Any]) -> tvm.IRModule:
 def _import(model: Any, params: dict[str, Any], dataflow: bool) -> tvm.IRModule:
     graph = GraphImport(model, dataflow)
     with tidied():
-        mod = checked_sizes(graph.function(model.graph, params))
+        mod = checked_sizes(named(graph.function(model.graph, params), graph.names))
     mod["main"] = mod["main"].with_attr("num_input", len(params))
-    return noted(named(mod, graph.names), graph.warnings)
+    return noted(mod, graph.warnings)
 
 
 def _hint(params: dict[str, Any], dims: Any) -> str:

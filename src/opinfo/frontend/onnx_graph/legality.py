@@ -45,12 +45,23 @@ def why_illegal(proto: Any, scope: Mapping[str, Any], opset: int) -> str:
     try:
         _inferred(proto, values, opset)
     except InferenceError as error:
-        return str(error).strip().splitlines()[0].rpartition("] ")[2]
+        text = str(error).strip().splitlines()[0].rpartition("] ")[2]
+        return _bad_axis(proto, values) or text if text.endswith("attribute axis") else text
     except ValidationError as error:  # also for operators that are deprecated, which models have
         return str(error).strip() if "unsupported type" in str(error) else ""
     except Exception:  # onnx raises various types for nodes that are none; the caller has an error
         return ""
     return ""
+
+
+def _bad_axis(proto: Any, values: Mapping[str, Any]) -> str:
+    """Return what an axis is and may be, where ONNX's message has neither, as for Unique."""
+    axis = next((int(a.i) for a in proto.attribute if a.name == "axis"), None)
+    value = values.get(proto.input[0]) if proto.input else None
+    if axis is None or not isinstance(value, TensorValue):
+        return ""
+    rank = value.elements.ndim if value.elements is not None else len(dims_of(value.expr))
+    return f"axis is {axis}, expected {-rank} to {rank - 1}, as its input has {rank} dimensions"
 
 
 def contradicts_types(

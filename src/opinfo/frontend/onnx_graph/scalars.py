@@ -71,12 +71,16 @@ def _substituted(expr: Any, values: Mapping[Any, Any]) -> Any:
     )
 
 
-def mentions(expr: Any, var: Any) -> bool:
-    """Return whether a variable occurs in an expression."""
+def _variables(expr: Any) -> list[Any]:
     seen: list[Any] = []
     if is_expr(expr):
         tvm_ffi.structural_walk(expr, (tvm.ir.Var, seen.append))
-    return any(v.same_as(var) for v in seen)
+    return seen
+
+
+def mentions(expr: Any, var: Any) -> bool:
+    """Return whether a variable occurs in an expression."""
+    return any(v.same_as(var) for v in _variables(expr))
 
 
 class SizeArithmetic:
@@ -90,15 +94,30 @@ class SizeArithmetic:
 
     def learn(self, var: Any, dim: Any) -> None:
         """Take a symbolic dimension for another size from now on: a check at run time says so."""
-        alias = {var: _expr(dim)}
-        self.aliases = {v: _substituted(e, alias) for v, e in self.aliases.items()} | alias
+        value = self._resolved(_expr(dim))
+        if not mentions(value, var):
+            self.aliases = self.aliases | {var: value}  # who kept the former facts restores them
+
+    def _resolved(self, expr: Any) -> Any:
+        """Return an expression without dimensions that are taken for others.
+
+        What they are taken for may mention dimensions that have become others since.
+        """
+        for var in _variables(expr):
+            value = self.aliases.get(var)
+            if value is None:
+                continue
+            while any(v in self.aliases for v in _variables(value)):
+                value = _substituted(value, self.aliases)
+            self.aliases[var] = value
+        return _substituted(expr, self.aliases)
 
     def simplify(self, x: Any) -> Any:
         """Return the simplest form of an integer element."""
         if not is_expr(x):
             return x
         if self.aliases:
-            x = _substituted(x, self.aliases)
+            x = self._resolved(x)
         self._bind(x)
         return size(self.analyzer.simplify(x))
 

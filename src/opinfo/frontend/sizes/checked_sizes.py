@@ -1,4 +1,4 @@
-"""Check what operators require of symbolic sizes, when the model is called.
+"""Check what operators require of sizes: numbers at once, symbolic ones when the model is called.
 
 Before: `lv = R.matmul(x, y)` of (a, n) and (m, b); after, at the start of the function:
 `R.match_cast(R.shape([1]), R.Shape([n == m ? 1 : 0]))`, which fails unless n and m are equal.
@@ -7,6 +7,7 @@ Before: `lv = R.matmul(x, y)` of (a, n) and (m, b); after, at the start of the f
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import tvm
@@ -29,15 +30,15 @@ def checked_sizes(mod: tvm.IRModule) -> tvm.IRModule:
     for one operator stay: TVM fuses none with a `match_cast`.
 
     Raises:
-        ValueError: A slice that is said to be inside begins before its axis.
+        ValueError: Sizes contradict an operator that each call of an exported function runs.
     """
-    return replaced_functions(mod, _checked)
+    return replaced_functions(mod, partial(_checked, mod))
 
 
-def _checked(func: Any) -> Any:
+def _checked(mod: Any, func: Any) -> Any:
     if not isinstance(func, relax.Function) or _is_operator(func):
         return func
-    return _SizeConditions(func).function()
+    return _SizeConditions(mod, func).function()
 
 
 def _is_operator(func: Any) -> bool:
@@ -48,15 +49,17 @@ class _SizeConditions:
     """The conditions of one function.
 
     Those on sizes of parameters are checked first, before an operator reads; in a branch, and on
-    sizes that are only known at run time, a check stands before its operator.
+    sizes that are only known at run time, a check stands before its operator. One that holds for no
+    sizes is refused where each call runs its operator. Elsewhere it fails when the operator is run.
     """
 
-    def __init__(self, func: relax.Function) -> None:
-        self._func = func
+    def __init__(self, mod: tvm.IRModule, func: relax.Function) -> None:
+        self._mod, self._func = mod, func
+        self._exported = "global_symbol" in (func.attrs or {})
         self._arithmetic = SizeArithmetic()
         self._given = {id(var) for param in func.params for var in _variables(param.ty)}
         self._first: list[Any] = []
-        self._checked: list[Any] = []
+        self._checked: dict[int, list[Any]] = {}
 
     def function(self) -> relax.Function:
         body = self._sequence(self._func.body, outermost=True)
@@ -93,9 +96,14 @@ class _SizeConditions:
     def _before(self, binding: Any, outermost: bool) -> list[Any]:
         """Return the checks that stand before a binding; remember what holds from here on."""
         checks: list[Any] = []
-        for condition in size_conditions(binding):
-            condition = self._arithmetic.simplify(condition)
-            if not isinstance(condition, tvm.ir.Expr) or self._holds(condition):
+        for requirement in size_conditions(binding, self._mod):
+            condition = self._arithmetic.simplify(requirement.condition)
+            if not isinstance(condition, tvm.ir.Expr):
+                if not condition and outermost and self._exported:
+                    raise ValueError(requirement.contradiction(binding, self._arithmetic.simplify))
+                checks += [] if condition else [_failure()]
+                continue
+            if self._holds(condition):
                 continue
             if outermost:
                 self._learn(condition)
@@ -109,17 +117,22 @@ class _SizeConditions:
 
     def _holds(self, condition: Any) -> bool:
         """Return whether a condition always holds, or is checked before."""
-        checked = any(tvm_ffi.structural_equal(condition, known) for known in self._checked)
+        same = self._checked.get(_hash(condition), ())
+        checked = any(tvm_ffi.structural_equal(condition, known) for known in same)
         return checked or self._arithmetic.proves(condition)
 
     def _learn(self, condition: Any) -> None:
-        self._checked.append(condition)
+        self._checked.setdefault(_hash(condition), []).append(condition)
         if not isinstance(condition, tirx.EQ):
             return
         for var, value in ((condition.a, condition.b), (condition.b, condition.a)):
             if is_var(var) and not any(v.same_as(var) for v in _variables(value)):
                 self._arithmetic.learn(var, value)
                 return
+
+
+def _hash(condition: Any) -> int:
+    return int(tvm_ffi.structural_hash(condition))
 
 
 def _cast_sizes(ty: Any) -> Sequence[Any]:
@@ -131,6 +144,13 @@ def _cast_sizes(ty: Any) -> Sequence[Any]:
 def _check(condition: Any) -> Any:
     value, ty = size_check(condition)
     return relax.MatchCast(relax.Var("sizes", ty), value, ty)
+
+
+def _failure() -> Any:
+    """Return a cast that fails; TVM's code generation computes no conditions on numbers alone."""
+    one, zero = (tirx.IntImm("int64", number) for number in (1, 0))
+    ty = relax.ShapeType([zero])
+    return relax.MatchCast(relax.Var("sizes", ty), relax.ShapeExpr([one]), ty)
 
 
 def _block(block: Any, checks: Sequence[Any], bindings: Sequence[Any]) -> Any:

@@ -1,6 +1,7 @@
 """Which sizes of their operands operators need to be equal, where Relax leaves that open.
 
-Those of products, convolutions and broadcast operands are in `size_conditions`.
+Those of products and convolutions are in `product_sizes`, those of broadcast operands in
+`broadcast_sizes`.
 """
 
 from __future__ import annotations
@@ -8,22 +9,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from tvm import relax, tirx
+from tvm import relax
+
+from .broadcast_sizes import is_one
+from .requirement import Requirement, equal, size_of
 
 #: An operand and its axis, whose size is that of another operand and its axis.
 Equal = tuple[tuple[int, int], tuple[int, int]]
 
 
-def equal_sizes(call: Any) -> Iterator[Any]:
-    """Return conditions that sizes of operands are equal.
+def equal_sizes(call: Any) -> Iterator[Requirement]:
+    """Return the sizes of operands that are to be equal.
 
     Args:
         call: A call of an operator in `EQUAL`.
     """
-    for pair in EQUAL[call.op.name.removeprefix("relax.")](call):
-        first, second = (_size(call.args[operand], axis) for operand, axis in pair)
+    for (operand, axis), place in EQUAL[call.op.name.removeprefix("relax.")](call):
+        first, second = (_size(call.args[k], at) for k, at in ((operand, axis), place))
         if first is not None and second is not None:
-            yield tirx.EQ(first, second)
+            rank = len(call.args[operand].ty.shape.values)
+            yield equal(size_of(operand, axis % rank), first, second)
 
 
 def _attention(call: Any) -> Iterator[Equal]:
@@ -50,10 +55,6 @@ def _broadcast_to(call: Any) -> Iterator[Equal]:
     yield from (((0, k), (1, k)) for k in range(-rank, 0) if not _is_one(call, 0, k))
 
 
-def _scatter_elements(call: Any) -> Iterator[Equal]:
-    yield from (((2, k), (1, k)) for k in range(call.args[1].ty.ndim))
-
-
 def _nll_loss(call: Any) -> Iterator[Equal]:
     """Targets are those of rows and pixels; classes have weights."""
     rank = call.args[0].ty.ndim
@@ -70,6 +71,20 @@ def _prelu(call: Any) -> Iterator[Equal]:
         yield (1, 0), (0, int(call.attrs.axis))
 
 
+def _same(call: Any) -> Iterator[Equal]:
+    yield from (((1, k), (0, k)) for k in range(call.args[0].ty.ndim))
+
+
+def _boxes(_: Any) -> Iterator[Equal]:
+    """Each box has scores."""
+    yield from (((1, 0), (0, 0)), ((1, 2), (0, 1)))
+
+
+def _anchors(_: Any) -> Iterator[Equal]:
+    """Anchors have scores."""
+    yield from (((1, 0), (0, 0)), ((2, 1), (0, 2)))
+
+
 def _first(_: Any) -> Iterator[Equal]:
     yield (1, 0), (0, 0)
 
@@ -79,7 +94,8 @@ def _reverse_sequence(call: Any) -> Iterator[Equal]:
 
 
 EQUAL: Mapping[str, Callable[[Any], Iterator[Equal]]] = {
-    "broadcast_to": _broadcast_to, "scatter_elements": _scatter_elements,
+    "broadcast_to": _broadcast_to, "nn.cross_entropy_with_logits": _same,
+    "vision.all_class_non_max_suppression": _boxes, "vision.multibox_transform_loc": _anchors,
     "reverse_sequence": _reverse_sequence, "image.grid_sample": _first, "nn.nll_loss": _nll_loss,
     "nn.attention": _attention, "nn.attention_bias": _attention, "nn.prelu": _prelu,
     "nn.batch_norm": _by_channel, "nn.group_norm": _by_channel, "nn.instance_norm": _by_channel,
@@ -94,5 +110,4 @@ def _size(expr: Any, axis: int) -> Any:
 
 
 def _is_one(call: Any, operand: int, axis: int) -> bool:
-    size = _size(call.args[operand], axis)
-    return isinstance(size, tirx.IntImm) and int(size) == 1
+    return is_one(_size(call.args[operand], axis))
