@@ -224,8 +224,8 @@ def test_a_capture_times_nothing(loaded: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("sizes", "tried"), [
     ((12, 128, 128), True), ((132, 128, 128), True), ((133, 128, 128), False),
-    ((12, 128, 513), False)])  # fmt: skip
-def test_few_queries_and_keys_are_tried(
+    ((12, 128, 513), False), ((6144, 49, 64), True), ((6144, 49, 65), False)])  # fmt: skip
+def test_few_queries_or_keys_are_tried(
     sizes: tuple[int, int, int], tried: bool, loaded: Any
 ) -> None:
     assert halves_kernel.is_tried(*sizes) == tried

@@ -31,7 +31,7 @@ from .halves import halves_kernel
 from .sdpa import HeadsView, Sdpa
 from .sdpa_region import ATTENTION, known_extents, reads, sdpa
 
-#: With a mask, the kernel takes three times as long as products for many heads of few keys.
+#: With a mask, cuDNN's kernel takes three times as long as products for many heads of few keys.
 FEW_KEYS, MANY_HEADS = 64, 1024
 
 INFINITE = "the mask may be infinite, and hide whole rows, whose softmax is not a number"
@@ -65,7 +65,7 @@ def whole(attention: Region) -> str | None:
     (batches, heads, _, _), keys = call.views[0].extents, call.views[1].extents[2]
     many = batches * heads
     if call.mask is not None and isinstance(keys, int) and isinstance(many, int):
-        if keys <= FEW_KEYS and many >= MANY_HEADS:
+        if keys <= FEW_KEYS and many >= MANY_HEADS and not _has_kernel(call):
             return f"{many} heads with a mask have {keys} keys each: products take less time"
     if (reason := missing()) is not None:
         return reason
@@ -183,15 +183,20 @@ def body(frame: GpuFunction) -> tuple[list[str], list[str]]:
 
 def _kernel(call: Sdpa) -> Array | None:
     """The kernel of our own that is tried beside cuDNN's, if there is one for this call."""
+    if not _has_kernel(call):
+        return None
+    head = call.views[0].extents[3]
+    return halves_kernel.image(int(head), call.tensors[0].dtype, call.mask is not None)
+
+
+def _has_kernel(call: Sdpa) -> bool:
+    """Whether a kernel of our own is tried."""
     (batch, heads, queries, head), keys = call.views[0].extents, call.views[1].extents[2]
     sizes = (batch, heads, queries, head, keys)
     if not isinstance(head, int) or call.views[2].extents[3] != head:
-        return None
+        return False
     numbers = [e for e in sizes if isinstance(e, int)]
-    if len(numbers) < len(sizes) and call.mask is not None:
-        return None
-    large = len(numbers) == len(sizes) and not halves_kernel.is_tried(
-        numbers[0] * numbers[1], numbers[2], numbers[4])  # fmt: skip
-    if large or not halves_kernel.takes(head):
-        return None
-    return halves_kernel.image(head, call.tensors[0].dtype, call.mask is not None)
+    if len(numbers) < len(sizes):
+        return call.mask is None and halves_kernel.takes(head)
+    tried = halves_kernel.is_tried(numbers[0] * numbers[1], numbers[2], numbers[4])
+    return tried and halves_kernel.takes(head)

@@ -7,9 +7,10 @@ class HalvesAttention {
   // How many warps may divide the keys of 16 queries.
   static constexpr int kSplits[] = {4, 2, 1};
 
-  // cuDNN's kernel computes larger tiles: for more heads and positions than these it takes less time.
+  // cuDNN's kernel computes larger tiles: for more heads and positions than these it takes less time,
+  // but of few keys such a tile is mostly empty.
   static bool is_tried(int64_t heads, int64_t queries, int64_t keys) {
-    return keys <= 512 && heads * ((queries + kRows - 1) / kRows) <= 264;
+    return keys <= 64 || (keys <= 512 && heads * ((queries + kRows - 1) / kRows) <= 264);
   }
 
   // `image`: the number of the constant that is compiled for heads of `head` elements. `a` has all but

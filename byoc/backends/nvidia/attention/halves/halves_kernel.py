@@ -14,8 +14,8 @@ from ...nvrtc.kernel_image import compiled
 #: Elements of a head: a multiple of the first, at most the second.
 ELEMENTS, LARGEST_HEAD = 32, 128
 #: It is tried for at most so many keys, and blocks of 64 queries: for more, cuDNN's kernel, which
-#: computes larger tiles, takes less time.
-KEYS, BLOCKS = 512, 264
+#: computes larger tiles, takes less time. Of so few keys, such a tile is mostly empty.
+KEYS, BLOCKS, FEW_KEYS = 512, 264, 64
 
 
 def takes(head: int) -> bool:
@@ -25,7 +25,7 @@ def takes(head: int) -> bool:
 
 def is_tried(heads: int, queries: int, keys: int) -> bool:
     """Whether it may be faster than cuDNN's for so many heads, as in attention16.hpp."""
-    return keys <= KEYS and heads * -(-queries // 64) <= BLOCKS
+    return keys <= FEW_KEYS or (keys <= KEYS and heads * -(-queries // 64) <= BLOCKS)
 
 
 @functools.lru_cache(maxsize=16)
