@@ -65,7 +65,16 @@ class Plugin:
 
 def enabled() -> bool:
     """Return whether plug-ins are enabled; any value of the variable but ``1`` disables them."""
-    return os.environ.get(VARIABLE, "1") in ("", "1")
+    value = os.environ.get(VARIABLE, "1")
+    if value not in ("", "0", "1"):
+        _warn_of_value(value)
+    return value in ("", "1")
+
+
+@cache
+def _warn_of_value(value: str) -> None:
+    """Warn once of a value that is neither 0 nor 1, such as ``true``."""
+    warn(f"{VARIABLE}={value}: expected 0 or 1; plug-ins are disabled")
 
 
 def installed(group: str) -> tuple[Plugin, ...]:

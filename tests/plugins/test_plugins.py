@@ -25,6 +25,10 @@ def test_plugins_can_be_switched_off(
     install_backend(site, "theirs", "their_npu")
     install_recogniser(site, "ours", RECOGNISER.format(name="mine", precedence=1))
     monkeypatch.setenv(plugins.VARIABLE, value)
+    plugins._warn_of_value.cache_clear()
+    if value == "no":
+        with pytest.warns(UserWarning, match="OPINFO_PLUGINS=no: expected 0 or 1; plug-ins are "):
+            plugins.enabled()
     if on:
         assert find("their_npu").name == "their_npu"
     else:
