@@ -21,6 +21,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from .files.file_digest import add_file
 from .warn import warn
 
 BACKENDS, RECOGNISERS = "opinfo.backends", "opinfo.recognisers"
@@ -113,8 +114,7 @@ def fingerprint() -> str:
     for plugin in plugins:
         digest.update(f"{plugin}\0{_record(plugin)}\0".encode())
         for path in _sources(plugin.module):
-            raw = path.read_bytes()
-            digest.update(f"{path.name}\0{len(raw)}\0".encode() + raw)
+            add_file(digest, path.name, path)
     return digest.hexdigest()[:16] if plugins else ""
 
 

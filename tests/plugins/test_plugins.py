@@ -102,6 +102,15 @@ def test_keys_of_kernels_depend_on_plugins_and_their_files(site: Path) -> None:
     assert kernel_key.toolchain() == keys[-1]
 
 
+def test_files_that_cannot_be_read_are_no_error(site: Path) -> None:
+    """Such as the link that Emacs keeps beside a changed file, in a package that is editable."""
+    install_recogniser(site, "ours", GOOD)
+    (site / "ours_code" / ".#__init__.py").symlink_to("me@host.1:2")
+    (site / "ours_code" / "folder.py").mkdir()
+    forget()
+    assert "plug-ins" in kernel_key.toolchain()
+
+
 def test_the_compiler_process_has_the_same_plugins(site: Path) -> None:
     from opinfo.jit.kernels.compiler import Compiler
 
