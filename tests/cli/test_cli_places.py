@@ -95,3 +95,19 @@ def test_zero_asks_for_no_traceback(
 ) -> None:
     monkeypatch.setenv("OPINFO_TRACEBACK", value)
     assert min(opinfo("inspect", "absent.onnx")[2].count("\n"), 2) == lines
+
+
+@pytest.mark.parametrize("name", ["model", "model.txt", "model.so.1"])
+def test_a_library_has_the_suffix_that_tvm_loads(name: str, model: str, opinfo: Opinfo) -> None:
+    status, out, err = opinfo("compile", model, "-o", name)
+    assert (status, out) == (2, "") and not Path(name).exists()
+    assert (
+        err == f"opinfo: --output {name}: expected the suffix .so, by which TVM loads libraries\n"
+    )
+
+
+@pytest.mark.parametrize("option", ["--shape x:1", "--func main", "--explain", "--fused"])
+def test_options_of_models_are_refused_for_libraries(option: str, opinfo: Opinfo) -> None:
+    status, out, err = opinfo("inspect", "model.so", *option.split())
+    what = f"model.so: {option.split()[0]} is for models, and this is a library"
+    assert (status, out, err) == (2, "", f"opinfo: {what}\n")

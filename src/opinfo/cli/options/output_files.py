@@ -31,6 +31,11 @@ class Output:
     def __str__(self) -> str:
         return f"{self.option} {self.path}"
 
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a regular file, also one that does not exist yet."""
+        return not _special(self.path)
+
     def write(self, text: str) -> None:
         """Write the file; raises `UserError` if that fails."""
         self.fill(lambda path: path.write_text(text, encoding="utf-8"))
