@@ -200,8 +200,8 @@ def test_a_full_disk_is_named_by_the_file_that_is_written(
     """Not by the temporary file, of which nobody knows."""
     with pytest.raises(OSError, match="No space left") as caught, replacing(tmp_path / "x") as part:
         files = [str(part) if name == "part" else name for name in names]
-        first, *more = files or [None]
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), first, None, *more)
+        full: list[Any] = [errno.ENOSPC, os.strerror(errno.ENOSPC), *files[:1]]
+        raise OSError(*full, *([None, *files[1:]] if files[1:] else []))
     assert (caught.value.filename, caught.value.filename2) == (str(tmp_path / "x"), None)
     assert list(tmp_path.iterdir()) == []
 

@@ -289,7 +289,9 @@ def test_a_declared_upper_bound_is_checked() -> None:
     @I.ir_module
     class Bounded:
         @R.function
-        def main(x: R.Tensor(("n", 64), "float32"), y: R.Tensor(("m", 64), "float32")):
+        def main(x: R.Tensor(("n", 64), "float32"), y: R.Tensor(("m", 64), "float32")) -> R.Tensor(
+            ndim=2, dtype="float32"
+        ):
             R.func_attr({"tir_var_upper_bound": {"n": 4}})
             with R.dataflow():
                 a = R.nn.relu(R.tanh(x))
