@@ -21,6 +21,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from .files.file_digest import add_file
 from .warn import warn
 
 BACKENDS, RECOGNISERS = "opinfo.backends", "opinfo.recognisers"
@@ -65,7 +66,16 @@ class Plugin:
 
 def enabled() -> bool:
     """Return whether plug-ins are enabled; any value of the variable but ``1`` disables them."""
-    return os.environ.get(VARIABLE, "1") in ("", "1")
+    value = os.environ.get(VARIABLE, "1")
+    if value not in ("", "0", "1"):
+        _warn_of_value(value)
+    return value in ("", "1")
+
+
+@cache
+def _warn_of_value(value: str) -> None:
+    """Warn once of a value that is neither 0 nor 1, such as ``true``."""
+    warn(f"{VARIABLE}={value}: expected 0 or 1; plug-ins are disabled")
 
 
 def installed(group: str) -> tuple[Plugin, ...]:
@@ -104,8 +114,7 @@ def fingerprint() -> str:
     for plugin in plugins:
         digest.update(f"{plugin}\0{_record(plugin)}\0".encode())
         for path in _sources(plugin.module):
-            raw = path.read_bytes()
-            digest.update(f"{path.name}\0{len(raw)}\0".encode() + raw)
+            add_file(digest, path.name, path)
     return digest.hexdigest()[:16] if plugins else ""
 
 

@@ -12,6 +12,9 @@ from ..patterns.subgraphs import Coarse
 from .onnx_file import OnnxModel
 from .region import Region
 
+#: Functions that a backend need not have.
+OPTIONAL = ("cost", "implementation", "conversion", "eight_bits")
+
 
 @dataclass(frozen=True)
 class Code:
@@ -115,12 +118,18 @@ class Backend:
             raise ValueError(f"Backend: the name must be an identifier, got {self.name!r}")
         if self.name == "tvm":
             raise ValueError("Backend: the name 'tvm' is reserved for TVM's own code")
-        optional = [n for n in ("cost", "implementation") if getattr(self, n) is not None]
+        optional = [n for n in OPTIONAL if getattr(self, n) is not None]
         for hook in ("convert", "available", "version", *optional):
             if not callable(value := getattr(self, hook)):
                 raise TypeError(f"Backend {self.name}: {hook} must be a function, got {value!r}")
+        if not isinstance(self.reader, OnnxReader | None):
+            raise TypeError(f"Backend {self.name}: reader must be an OnnxReader, "
+                            f"got {self.reader!r}")  # fmt: skip
         for field_, kind in (("patterns", Pattern), ("coarse", Coarse)):
-            wrong = [p for p in getattr(self, field_) if not isinstance(p, kind)]
+            values = getattr(self, field_)
+            if not isinstance(values, Sequence):
+                raise TypeError(f"Backend {self.name}: {field_} must be a tuple, got {values!r}")
+            wrong = [p for p in values if not isinstance(p, kind)]
             if wrong:
                 raise TypeError(f"Backend {self.name}: {field_} must be of {kind.__name__}, "
                                 f"got {wrong[0]!r}")  # fmt: skip

@@ -129,10 +129,10 @@ def unusable(backend: Backend) -> str | None:
         with foreign():
             reason = backend.available()
             if reason is not None and not isinstance(reason, str):
-                return f"available returned {reason!r}, expected None or why not"
+                return f"available returned {repr(reason)[:80]}, expected None or why not"
     except ForeignError as error:
         return f"its available() failed: {error}"
-    return reason
+    return None if reason is None else " ".join(reason.split())
 
 
 def resolve_backends(backends: Sequence[str | Backend]) -> list[Backend]:

@@ -4,9 +4,11 @@
     cost                the region has the default cost
     wants               the backend wants no layouts
     version             the backend has no version
+    conversion          conversions of layouts cost nothing
+    eight_bits          the backend takes no product of 8-bit numbers
 
-Each failure is recorded once as a `Failure`. Conditions and sources depend on the node alone, so
-they are called once for each node.
+Each failure is recorded once as a `Failure`; that of ``eight_bits`` is the reason why a product is
+not taken. Conditions and sources depend on the node alone, so they are called once for each node.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from math import isfinite
+from types import NoneType
 from typing import Any
 
 from ...layout.graph.relax_graph import Op
@@ -64,6 +67,8 @@ class _GuardedFunctions:
             cost=None if backend.cost is None else self.cost,
             wants=self.wants(),
             version=self.version,
+            conversion=None if backend.conversion is None else self.conversion,
+            eight_bits=None if backend.eight_bits is None else self.eight_bits,
         )
 
     def failed(self, stage: str, reason: str, rule: str = "", ops: Sequence[str] = ()) -> None:
@@ -117,14 +122,31 @@ class _GuardedFunctions:
         assert self.wrapped.cost is not None
         try:
             with foreign():
-                cost = self.wrapped.cost(sized(region))
-                if isinstance(cost, bool) or not isfinite(cost) or cost < 0:
-                    raise ValueError(f"it returned {cost!r}, expected microseconds of at least 0")
-                return float(cost)
+                return _microseconds(self.wrapped.cost(sized(region)))
         except ForeignError as error:
             reason = f"{error}; the default cost of {COST:g} is used"
             self.failed("cost", reason, f"cost {name_of(self.wrapped.cost)}", names)
             return COST
+
+    def conversion(self, moved: float) -> float:
+        assert self.wrapped.conversion is not None
+        try:
+            with foreign():
+                return _microseconds(self.wrapped.conversion(moved))
+        except ForeignError as error:
+            self.failed("conversion", f"{error}; the default cost of {COST:g} is used")
+            return COST
+
+    def eight_bits(self, *product: Any) -> str | None:
+        assert self.wrapped.eight_bits is not None
+        try:
+            with foreign():
+                reason = self.wrapped.eight_bits(*product)
+                if not isinstance(reason, (str, NoneType)):
+                    raise TypeError(f"it returned {reason!r}, expected None or why not")
+            return reason
+        except ForeignError as error:
+            return f"eight_bits of {self.wrapped.name} failed: {error}"
 
     def wants(self) -> dict[str, Sequence[str]]:
         try:
@@ -146,3 +168,10 @@ class _GuardedFunctions:
         except ForeignError as error:
             self.failed("version", str(error))
             return ""
+
+
+def _microseconds(time: Any) -> float:
+    """A time that a backend returned. Raises ``TypeError`` or ``ValueError`` if it is not one."""
+    if isinstance(time, bool) or not isfinite(time) or time < 0:
+        raise ValueError(f"it returned {time!r}, expected microseconds of at least 0")
+    return float(time)

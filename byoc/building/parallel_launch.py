@@ -18,5 +18,5 @@ def parallel_launch() -> str | None:
     words = ("-std=c++17",)
     try:
         return str(kept_object("runtimes", f"parallel-{object_key(text, *words)}", text, words))
-    except (CompilerError, OSError, RuntimeError):
+    except (CompilerError, OSError):
         return None

@@ -173,8 +173,10 @@ def _stored(machine: CalibratedMachine) -> Calibration | None:
              f"{machine.threads} threads and its versions, got {stored.machine}")  # fmt: skip
     except FileNotFoundError:
         pass
-    except (OSError, CalibrationRefused) as error:
+    except (CalibrationRefused, trust.Untrusted) as error:
         warn(f"the stored calibration is ignored: {error}")
+    except OSError as error:
+        warn(f"the stored calibration is ignored: {path.parent}: {error.strerror or error}")
     return None
 
 

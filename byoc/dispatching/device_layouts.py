@@ -41,11 +41,14 @@ def prepare_in_faster_layouts(
     Raises:
         As `dispatch` does.
     """
-    kernel = next((b.conversion for b in backends if b.conversion is not None), None)
-    if kernel is None or options.layouts != "best" or options.desired:
+    on_device = any(b.conversion is not None for b in backends)
+    if not on_device or options.layouts != "best" or options.desired:
         return prepare_dispatch(mod, backends, options)
     expected = replace(options, measure=None)
     request = read_request(mod, backends, expected)
+    kernel = next((b.conversion for b in request.backends if b.conversion is not None), None)
+    if kernel is None:  # that backend is not available
+        return prepare_dispatch(mod, backends, options)
     given, planned = Dispatcher(request), Dispatcher(plan_layouts(request, expected))
     faster = min((given, planned), key=lambda dispatcher: device_time(dispatcher, kernel))
     if options.measure is None:

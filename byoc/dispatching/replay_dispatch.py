@@ -40,7 +40,11 @@ def replay(
     Raises:
         PlanRefused: The module, a backend or its version differs, a region does not match its
             pattern, or a backend cannot be used.
+        TypeError: The plan is not a `DispatchPlan`.
     """
+    if not isinstance(plan, DispatchPlan):
+        raise TypeError(f"replay: plan: expected a DispatchPlan, got {plan!r:.80}; "
+                        "read a file by DispatchPlan.load")  # fmt: skip
     if plan.file:
         raise PlanRefused("the plan is of the file that the module was loaded from; only "
                           "opinfo.compile replays it, on the module as it was loaded")  # fmt: skip

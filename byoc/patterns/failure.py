@@ -17,6 +17,7 @@ STAGES = {
     "condition": "a condition failed",
     "takes": "its takes function failed",
     "cost": "its cost function failed",
+    "conversion": "its conversion function failed",
     "convert": "its converter failed",
     "compile": "its code does not compile",
     "link": "its code does not link",

@@ -43,7 +43,8 @@ def folder(path: str | Path, create: bool = False) -> Iterator[int]:
         Untrusted: Another user can write it or a folder above, or owns one of them.
         OSError: It does not exist, or cannot be opened.
     """
-    number = _opened(Path(os.path.abspath("."), path), create)
+    path = Path(path)  # an absolute one works where the current folder was deleted
+    number = _opened(path if path.is_absolute() else Path(os.getcwd(), path), create)
     try:
         yield number
     finally:

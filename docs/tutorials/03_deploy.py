@@ -16,7 +16,8 @@
 # You compile an ONNX model, run it in Python, export one shared library, load the library in a
 # second Python process, and then call it from a C++ program that has no Python in it.
 #
-# You need `opinfo[onnx,onednn]`, g++ and make.
+# You need `opinfo[onnx,onednn]`, g++, make, and a checkout of the repository, which has the C++
+# program: run this notebook in it.
 
 # %%
 import os

@@ -20,12 +20,13 @@
 # [Example packages](../reference/example-packages.md) show all its files. Copy it to start your
 # own. Run this notebook in a checkout of the repository.
 #
-# You need opinfo, g++, pytest and pip.
+# You need opinfo, g++, pytest, and pip with hatchling, which builds the package.
 
 # %%
 import dataclasses
 import importlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -195,6 +196,12 @@ print(caught[-1].message)
 
 np.testing.assert_allclose(failing.run(*values), expected, rtol=1e-3, atol=1e-3)
 assert not failing.dispatched.taken and failing.dispatched.failed
+
+# %% [markdown]
+# ## Clean up
+
+# %%
+shutil.rmtree(site)
 
 # %% [markdown]
 # ## Next steps

@@ -12,6 +12,7 @@
 #include <tvm/ffi/extra/module.h>
 #include <tvm/ffi/function.h>
 
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -20,6 +21,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace ffi = tvm::ffi;
@@ -43,7 +45,15 @@ struct AlignedMemory {
 ffi::Shape ParseShape(const std::string& text) {
   std::vector<int64_t> extents;
   std::istringstream words(text);
-  for (std::string word; std::getline(words, word, ',');) extents.push_back(std::stoll(word));
+  for (std::string word; std::getline(words, word, ',');) {
+    int64_t extent = -1;
+    const char* end = word.data() + word.size();
+    auto [last, error] = std::from_chars(word.data(), end, extent);
+    if (error != std::errc() || last != end || extent < 0) {
+      throw std::runtime_error("shape " + text + ": expected extents such as 1,3,224,224");
+    }
+    extents.push_back(extent);
+  }
   return ffi::Shape(extents.begin(), extents.end());
 }
 
@@ -52,8 +62,10 @@ ffi::Tensor ReadTensor(const std::string& path, const ffi::Shape& shape) {
                                                 DLDataType{kDLFloat, 32, 1}, DLDevice{kDLCPU, 0});
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   auto expected = static_cast<std::streamoff>(ffi::GetDataSize(tensor));
-  if (!file || file.tellg() != expected) {
-    throw std::runtime_error(path + ": expected " + std::to_string(expected) + " bytes");
+  if (!file) throw std::runtime_error(path + ": cannot be read");
+  if (file.tellg() != expected) {
+    throw std::runtime_error(path + ": expected " + std::to_string(expected) + " bytes, got " +
+                             std::to_string(file.tellg()));
   }
   file.seekg(0).read(static_cast<char*>(tensor.data_ptr()), expected);
   return tensor;

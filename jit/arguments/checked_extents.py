@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .extent import Extent, extent_of, mentions
@@ -11,8 +11,8 @@ from .extent import Extent, extent_of, mentions
 def conditions_of(func: Any, names: Mapping[Any, str]) -> tuple[Extent, ...]:
     """Return the conditions on the extents of parameters that a Relax function checks.
 
-    They are casts of `shape([1])` to `Shape([n == m ? 1 : 0])`, and those of tensors to types such
-    as `Tensor((n == m ? n : -1,))`.
+    They are casts of `shape([1])` to `Shape([n == m ? 1 : 0])`, those of tensors to types such as
+    `Tensor((n == m ? n : -1,))`, and declared upper bounds, for which its memory is planned.
 
     Args:
         func: The Relax function.
@@ -20,7 +20,7 @@ def conditions_of(func: Any, names: Mapping[Any, str]) -> tuple[Extent, ...]:
     """
     from tvm import relax
 
-    conditions: dict[Extent, None] = {}
+    conditions = dict.fromkeys(_declared_bounds(func, names))
     for binding in (b for block in func.body.blocks for b in block.bindings):
         if isinstance(binding, relax.MatchCast):
             for condition in map(_condition, *_sizes(binding)):
@@ -30,6 +30,16 @@ def conditions_of(func: Any, names: Mapping[Any, str]) -> tuple[Extent, ...]:
                 if given and len(known) == len(names):
                     conditions[extent] = None
     return tuple(conditions)
+
+
+def _declared_bounds(func: Any, names: Mapping[Any, str]) -> Iterator[Extent]:
+    """Yield ``n <= 512`` for each extent with a bound, which TVM looks up by a variable's name."""
+    from ...byoc.codegen.memory_plan import UPPER
+
+    bounds = (func.attrs or {}).get(UPPER) or {}
+    for variable, name in names.items():
+        if str(variable.name) in bounds:
+            yield ("<=", name, int(bounds[str(variable.name)]))
 
 
 def _sizes(cast: Any) -> tuple[Sequence[Any], Sequence[Any]]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ...analysis.support import plugins
+from ...analysis.support.files.file_digest import add_file
 
 #: The whole package is hashed, so no dependency of a kernel can be missed.
 PACKAGE = Path(__file__).parents[2]
@@ -69,8 +70,7 @@ def sources() -> str:
     """Return a digest of opinfo's files, since the version is constant during development."""
     digest = hashlib.sha256()
     for path in source_files():
-        raw = path.read_bytes()
-        digest.update(f"{path.relative_to(PACKAGE).as_posix()}\0{len(raw)}\0".encode() + raw)
+        add_file(digest, path.relative_to(PACKAGE).as_posix(), path)
     return digest.hexdigest()[:16]
 
 

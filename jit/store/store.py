@@ -55,7 +55,7 @@ class KernelStore:
 
     Raises:
         TypeError: The folder is not a path.
-        ValueError: A limit is not positive, or the folder has a NUL character.
+        ValueError: A limit is not positive, or the folder is empty or has a NUL character.
     """
 
     def __init__(
@@ -66,6 +66,8 @@ class KernelStore:
                 raise ValueError(f"KernelStore: {name} must be positive, got {bound!r}")
         if folder is not None and not isinstance(folder, (str, Path)):
             raise TypeError(f"KernelStore: folder: expected a path, got {folder!r:.80}")
+        if folder == "":  # as of a variable without a value; it would be the current folder
+            raise ValueError("KernelStore: folder: expected a path, got an empty one")
         self.folder = default_folder.default_folder() if folder is None else Path(folder)
         if "\0" in str(self.folder):
             raise ValueError(

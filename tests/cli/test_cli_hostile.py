@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from typing import Any
 import pytest
 
 from opinfo import frontend
-from opinfo.cli import main
 
 from .test_cli import MODEL, NET
 
@@ -139,22 +137,6 @@ def _read_once(monkeypatch: pytest.MonkeyPatch, modules: dict[Any, Any]) -> None
         return modules[key]
 
     monkeypatch.setattr(frontend, "load", cached)
-
-
-@pytest.fixture
-def opinfo(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., tuple[int, str, str]]:
-    def run(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["opinfo", *words])
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as exited:
-            main()
-        out, err = capfd.readouterr()
-        assert isinstance(exited.value.code, int)
-        return exited.value.code, out, err
-
-    return run
 
 
 def _is_one_error(status: int, out: str, err: str) -> bool:

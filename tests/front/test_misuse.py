@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import errno
+import os
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -189,3 +191,27 @@ def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(CompilerError, match=r": No space left on device$") as caught:
         compile_it()
     assert caught.value.broken
+
+
+@pytest.mark.parametrize("names", [(), ("part",), ("source", "part")])
+def test_a_full_disk_is_named_by_the_file_that_is_written(
+    names: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Not by the temporary file, of which nobody knows."""
+    with pytest.raises(OSError, match="No space left") as caught, replacing(tmp_path / "x") as part:
+        files = [str(part) if name == "part" else name for name in names]
+        full: list[Any] = [errno.ENOSPC, os.strerror(errno.ENOSPC), *files[:1]]
+        raise OSError(*full, *([None, *files[1:]] if files[1:] else []))
+    assert (caught.value.filename, caught.value.filename2) == (str(tmp_path / "x"), None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_of_another_file_keeps_its_name(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught, replacing(tmp_path / "x"):
+        (tmp_path / "absent").read_bytes()
+    assert caught.value.filename == str(tmp_path / "absent")
+
+
+def test_an_empty_path_is_not_the_current_folder() -> None:
+    with pytest.raises(TypeError, match="load: expected the path of a model, got ''"):
+        opinfo.load("")

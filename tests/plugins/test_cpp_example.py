@@ -83,7 +83,10 @@ def test_it_computes_what_the_model_does(folder: Path) -> None:
     [
         ((), 2, "usage: run MODEL.so"),
         (("model.so", "decode", "x.bin", "2,8", "y.bin"), 1, "the model has no function decode"),
-        (("model.so", "main", "x.bin", "3,8", "y.bin"), 1, "x.bin: expected 96 bytes"),
+        (("model.so", "main", "x.bin", "3,8", "y.bin"), 1, "x.bin: expected 96 bytes, got 64"),
+        (("model.so", "main", "gone.bin", "2,8", "y.bin"), 1, "gone.bin: cannot be read"),
+        (("model.so", "main", "x.bin", "2x8", "y.bin"), 1, "shape 2x8: expected extents such as"),
+        (("model.so", "main", "x.bin", "2,-8", "y.bin"), 1, "shape 2,-8: expected extents"),
         (("model.so", "main", "x.bin", "4,4", "y.bin"), 1, "shape[0] mismatch"),
         (("gone.so", "main", "x.bin", "2,8", "y.bin"), 1, "gone.so: cannot open shared object"),
     ],

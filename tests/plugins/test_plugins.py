@@ -25,6 +25,10 @@ def test_plugins_can_be_switched_off(
     install_backend(site, "theirs", "their_npu")
     install_recogniser(site, "ours", RECOGNISER.format(name="mine", precedence=1))
     monkeypatch.setenv(plugins.VARIABLE, value)
+    plugins._warn_of_value.cache_clear()
+    if value == "no":
+        with pytest.warns(UserWarning, match="OPINFO_PLUGINS=no: expected 0 or 1; plug-ins are "):
+            plugins.enabled()
     if on:
         assert find("their_npu").name == "their_npu"
     else:
@@ -96,6 +100,15 @@ def test_keys_of_kernels_depend_on_plugins_and_their_files(site: Path) -> None:
     assert len(set(keys)) == 3 and "ours_code" not in sys.modules
     forget()
     assert kernel_key.toolchain() == keys[-1]
+
+
+def test_files_that_cannot_be_read_are_no_error(site: Path) -> None:
+    """Such as the link that Emacs keeps beside a changed file, in a package that is editable."""
+    install_recogniser(site, "ours", GOOD)
+    (site / "ours_code" / ".#__init__.py").symlink_to("me@host.1:2")
+    (site / "ours_code" / "folder.py").mkdir()
+    forget()
+    assert "plug-ins" in kernel_key.toolchain()
 
 
 def test_the_compiler_process_has_the_same_plugins(site: Path) -> None:

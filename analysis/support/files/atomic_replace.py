@@ -19,7 +19,8 @@ def replacing(path: Path) -> Iterator[Path]:
     A process that has the old file mapped keeps its content.
 
     Raises:
-        OSError: The path is a folder, or its folder does not exist or cannot be written.
+        OSError: The path is a folder, or its folder does not exist or cannot be written. One of
+            the temporary file, or without a name, as of a full disk, has the name of the path.
     """
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder, expected a file")
@@ -31,5 +32,10 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         yield part
         part.replace(path)
+    except OSError as error:
+        names = {str(n) for n in (error.filename, error.filename2) if n is not None}
+        if error.errno is None or (names and name not in names):
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         part.unlink(missing_ok=True)

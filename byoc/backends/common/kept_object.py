@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from tvm.support import cc
 
-from ....analysis.support.files.atomic_replace import replacing
-from ....analysis.support.files.user_cache import user_cache
 from ...codegen.compilers.toolchain import object_file
-from ...process import trust
-
-#: The suffix of the file beside an object with the digest of its content.
-DIGEST = ".sha256"
+from .kept_file import kept_file
 
 
 def object_key(*parts: str) -> str:
@@ -41,24 +35,16 @@ def kept_object(folder: str, name: str, text: str, options: Sequence[str]) -> Pa
 
     Raises:
         CompilerError: It does not compile.
-        OSError: The cache cannot be written, or other users could have written it.
-        RuntimeError: The user has no home folder.
+        OSError: Neither the cache nor a temporary folder can be written.
     """
-    file = user_cache(folder) / f"{name}.o"
-    if _is_kept(file):
-        return file
-    with _alone(file):
-        if _is_kept(file):
-            return file
-        with tempfile.TemporaryDirectory(prefix=".source-", dir=file.parent) as temporary:
+
+    def write(part: Path) -> None:
+        with tempfile.TemporaryDirectory(prefix=".source-") as temporary:
             source = Path(temporary) / "source.cpp"
             source.write_text(text, encoding="utf-8")
-            with replacing(file) as part:
-                object_file(str(part), str(source), options)
-                digest = _digest(part.read_bytes())
-            with replacing(file.with_suffix(DIGEST)) as part:
-                part.write_text(digest, encoding="ascii")
-    return file
+            object_file(str(part), str(source), options)
+
+    return kept_file(folder, f"{name}.o", write)
 
 
 def _changed(compiler: str) -> str:
@@ -67,35 +53,3 @@ def _changed(compiler: str) -> str:
         return str(os.stat(compiler).st_mtime_ns)
     except OSError:
         return ""
-
-
-def _is_kept(file: Path) -> bool:
-    """Whether the object is there, with the content that was compiled."""
-    with trust.folder(file.parent, create=True) as within:
-        try:
-            content = trust.read(file.name, within)
-            digest = trust.read(file.with_suffix(DIGEST).name, within)
-        except FileNotFoundError:
-            return False
-    return digest == _digest(content).encode()
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-@contextlib.contextmanager
-def _alone(file: Path) -> Iterator[None]:
-    """One process at a time compiles a file; the system ends the lock of one that dies."""
-    try:
-        import fcntl
-    except ImportError:  # Windows: each process compiles it
-        yield
-        return
-    path = file.with_suffix(".lock")
-    number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(number, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(number)

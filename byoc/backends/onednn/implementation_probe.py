@@ -6,7 +6,6 @@ primitives. It is linked once for each version of oneDNN, and kept in the user's
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import os
@@ -20,15 +19,13 @@ from typing import Any, ClassVar
 import numpy as np
 import tvm_ffi
 
-from ....analysis.support.files.atomic_replace import replacing
-from ....analysis.support.files.user_cache import user_cache
 from ....analysis.support.warn import warn
 from ...backend.region import Region, Tensor
 from ...codegen.compilers.toolchain import CompilerError, program
 from ...patterns.extents.symbolic_shapes import same
 from ...patterns.failure import one_line
-from ...process import trust
 from ...process.line_process import LineProcess, ProcessDied
+from ..common.kept_file import kept_file
 from ..common.region_source import Constants, ints
 from .locate import available, options
 from .recipes.conv import CONV, CONV_TRANSPOSE
@@ -185,7 +182,7 @@ def _probe(process: int) -> ImplementationProbe | None:
         return None
     try:
         return ImplementationProbe(command=(str(_program()),))
-    except (CompilerError, OSError, RuntimeError) as error:
+    except (CompilerError, OSError) as error:
         warn(f"onednn: its implementations are unknown and not compared: {one_line(error)}")
         return None
 
@@ -195,22 +192,18 @@ def _program() -> Path:
 
     Raises:
         CompilerError: It does not compile.
-        OSError: The cache cannot be written, or other users could have written it.
+        OSError: Neither the cache nor a temporary folder can be written.
     """
-    file = user_cache("onednn") / program_key()
-    with trust.folder(file.parent, create=True) as within:
-        with contextlib.suppress(FileNotFoundError):
-            trust.read(file.name, within)
-            return file
-    key, shared = runtime_object()
-    words = [*options(), str(shared), *_tvm_library()]
-    with tempfile.TemporaryDirectory(prefix=".source-", dir=file.parent) as folder:
-        source = Path(folder) / "probe.cpp"
-        source.write_text(MAIN % (key, key), encoding="utf-8")
-        with replacing(file) as part:
-            program(str(part), str(source), words)
-            part.chmod(0o700)
-    return file
+
+    def write(part: Path) -> None:
+        key, shared = runtime_object()
+        with tempfile.TemporaryDirectory(prefix=".source-") as folder:
+            source = Path(folder) / "probe.cpp"
+            source.write_text(MAIN % (key, key), encoding="utf-8")
+            program(str(part), str(source), [*options(), str(shared), *_tvm_library()])
+        part.chmod(0o700)
+
+    return kept_file("onednn", program_key(), write)
 
 
 def program_key() -> str:

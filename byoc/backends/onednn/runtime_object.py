@@ -42,7 +42,7 @@ def shared_text(own: bool) -> tuple[str, tuple[str, ...]]:
     model = (files(__package__) / "cpp/model.hpp").read_text(encoding="utf-8")
     try:
         key, file = runtime_object()
-    except (CompilerError, OSError, RuntimeError):
+    except (CompilerError, OSError):
         text = SHARED + headers(__package__, *runtime(own), "cpp/functions.hpp")
         return OWN + text + model, (*options(), TEAM)
     return HIDDEN % key + model, (*options(), TEAM, str(file))
@@ -53,8 +53,7 @@ def runtime_object() -> tuple[str, Path]:
 
     Raises:
         CompilerError: It does not compile.
-        OSError: The cache cannot be written, or other users could have written it.
-        RuntimeError: The user has no home folder.
+        OSError: Neither the cache nor a temporary folder can be written.
     """
     key = object_key()
     return key, kept_object("onednn", f"runtime-{key}", HIDDEN % key + _text(), _words())

@@ -71,7 +71,7 @@ def _object(runtime: str, options: tuple[str, ...]) -> tuple[str, str] | None:
     key = object_key(text, HIDDEN, *words, *_headers(options))
     try:
         return key, str(kept_object("runtimes", f"models-{key}", HIDDEN % key + text, words))
-    except (CompilerError, OSError, RuntimeError):
+    except (CompilerError, OSError):
         return None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +13,9 @@ __all__ = ["app", "main"]
 
 def main() -> None:
     """Run the `opinfo` script and exit with the command's status."""
-    from .run.exit_status import status_of
+    from .run.exit_status import status_of, traceback_wanted
 
-    loud = "--traceback" in sys.argv[1:] or bool(os.environ.get("OPINFO_TRACEBACK"))
-    sys.exit(status_of(_run, loud))
+    sys.exit(status_of(_run, traceback_wanted(sys.argv[1:])))
 
 
 def _run() -> int | None:

@@ -62,7 +62,7 @@ def read(
     seconds: int | None = None,
 ) -> tvm.IRModule:
     """Load a model like `load`, with a limit in CPU `seconds` that replaces the default."""
-    if not isinstance(path, (str, os.PathLike)):
+    if not isinstance(path, (str, os.PathLike)) or path == "":
         raise TypeError(f"load: expected the path of a model, got {described(path)}")
     path, requested = Path(path), _requested(shapes or {})
     if path.suffix.lower() not in LOADERS:

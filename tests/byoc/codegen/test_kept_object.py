@@ -1,9 +1,11 @@
-"""Object files in the cache: compiled once, by one process; refused if others could write them."""
+"""Object files in the cache: compiled once, by one process; not used if others could write them."""
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
+import os
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,13 +16,13 @@ import pytest
 import tvm
 
 from opinfo.byoc.backend.catalog import find
+from opinfo.byoc.backends.common import kept_file
 from opinfo.byoc.backends.common import kept_object as home
 from opinfo.byoc.backends.common.kept_object import kept_object, object_key
 from opinfo.byoc.backends.onnx_models import kept_runtime
 from opinfo.byoc.codegen.compilers import toolchain
 from opinfo.byoc.codegen.compilers.toolchain import CompilerError
 from opinfo.byoc.compile import compile_module
-from opinfo.byoc.process.trust import Untrusted
 
 from ...front.test_front import expected, model
 
@@ -29,6 +31,11 @@ from ...front.test_front import expected, model
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("OPINFO_CACHE", str(tmp_path))
     return tmp_path / "objects"
+
+
+@pytest.fixture(autouse=True)
+def _warned_of_nothing() -> None:
+    kept_file._warn.cache_clear()
 
 
 @pytest.fixture
@@ -84,13 +91,64 @@ def test_a_damaged_object_is_compiled_again(
 
 
 def test_what_others_can_write_is_not_linked(folder: Path, compiled: list[str]) -> None:
-    kept_object("objects", "one", "int a;", ())
-    (folder / "one.o").chmod(0o666)
-    with pytest.raises(Untrusted, match="only this user can write"):
-        kept_object("objects", "one", "int a;", ())
+    kept = kept_object("objects", "one", "int a;", ())
+    kept.write_bytes(b"of another user")
+    kept.chmod(0o666)
+    with pytest.warns(
+        UserWarning, match="only this user can write.*; set OPINFO_CACHE to a folder"
+    ):
+        _is_temporary(kept_object("objects", "one", "int a;", ()), folder)
     folder.chmod(0o777)
-    with pytest.raises(Untrusted, match="other users can write"):
-        kept_object("objects", "two", "int a;", ())
+    with pytest.warns(UserWarning, match=rf"this process only: other users can write {folder}: "):
+        _is_temporary(kept_object("objects", "two", "int a;", ()), folder)
+    assert compiled == ["int a;"] * 3
+
+
+def _is_temporary(file: Path, folder: Path) -> None:
+    assert file.read_bytes() == b"object" and folder not in file.parents
+
+
+def test_where_the_cache_is_a_file_an_object_is_kept_for_the_process(
+    tmp_path: Path, compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cache").touch()
+    monkeypatch.setenv("OPINFO_CACHE", str(tmp_path / "cache"))
+    text = f"this process only: {tmp_path}/cache/objects: Not a directory; set OPINFO_CACHE"
+    with pytest.warns(UserWarning, match=text) as warned:
+        first = kept_object("objects", "of a file", "int a;", ())
+        _is_temporary(first, tmp_path)
+        assert kept_object("objects", "of a file", "int a;", ()) == first
+    assert compiled == ["int a;"] and len(warned) == 1
+
+
+def test_without_a_home_folder_an_object_is_kept_for_the_process(
+    compiled: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("OPINFO_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", no_home)
+    with pytest.warns(UserWarning, match="this process only: Could not determine home directory"):
+        _is_temporary(kept_object("objects", "homeless", "int a;", ()), tmp_path)
+
+
+def test_on_a_full_disk_an_object_is_kept_for_the_process(
+    folder: Path, compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("shutil.copyfile", full)
+    with pytest.warns(UserWarning, match=f"this process only: {folder}: No space left on device"):
+        _is_temporary(first := kept_object("objects", "full", "int a;", ()), folder)
+    assert [path.name for path in folder.iterdir()] == ["full.lock"]
+    monkeypatch.undo()  # there is room again
+    monkeypatch.setenv("OPINFO_CACHE", str(folder.parent))
+    assert kept_object("objects", "full", "int a;", ()) == folder / "full.o"
+    _is_temporary(first, folder)  # as a library may still be linked with it
+    assert compiled == ["int a;"]
 
 
 def test_a_failure_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,8 +157,8 @@ def test_a_failure_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(home, "object_file", failing)
     with pytest.raises(CompilerError):
-        kept_object("objects", "one", "int a;", ())
-    assert [path.name for path in folder.iterdir()] == ["one.lock"]
+        kept_object("objects", "failing", "int a;", ())
+    assert [path.name for path in folder.iterdir()] == ["failing.lock"]
 
 
 def test_the_key_is_that_of_all_parts_and_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -196,3 +196,10 @@ def test_the_command_saves_a_plan_and_does_it_again(
         assert compiled(*words, model=model).exit_code == 2
         errors = capfd.readouterr().err
         assert errors.count("\n") == 1 and reason in errors
+
+
+def test_a_path_is_not_a_plan() -> None:
+    wrong: Any = "plan.json"
+    expected = "expected a DispatchPlan, got 'plan.json'; read a file by DispatchPlan.load"
+    with pytest.raises(TypeError, match=expected):
+        replay(_module(), wrong)

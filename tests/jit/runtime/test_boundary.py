@@ -11,7 +11,10 @@ import pytest
 import torch
 import tvm
 from tvm import relax, tirx
+from tvm.script import ir as I
+from tvm.script import relax as R
 
+import opinfo
 from opinfo.jit.arguments.acceptor import BoundaryError
 from opinfo.jit.arguments.boundary import Boundary, Range, ShapeOutOfRange
 from opinfo.jit.arguments.extent import spelled, value
@@ -278,3 +281,27 @@ def test_a_compiled_model_runs_on_what_is_not_aligned() -> None:
     x, w = placed(X, off=4), placed(W, off=12)
     args, _ = Boundary(Signature.of(mod["main"]))([x, w])
     np.testing.assert_allclose(run(*args).numpy(), np.maximum(x @ w, 0), rtol=1e-5)
+
+
+def test_a_declared_upper_bound_is_checked() -> None:
+    """TVM plans memory for the bound, and fails beyond it with the sizes of its buffers."""
+
+    @I.ir_module
+    class Bounded:
+        @R.function
+        def main(x: R.Tensor(("n", 64), "float32"), y: R.Tensor(("m", 64), "float32")) -> R.Tensor(
+            ndim=2, dtype="float32"
+        ):
+            R.func_attr({"tir_var_upper_bound": {"n": 4}})
+            with R.dataflow():
+                a = R.nn.relu(R.tanh(x))
+                z = R.concat((a, y), axis=0)
+                R.output(z)
+            return z
+
+    assert Signature.of(Bounded["main"]).conditions == (("<=", "n", 4),)
+    run = opinfo.compile(Bounded, []).run
+    x, y = np.ones((5, 64), "float32"), np.ones((9, 64), "float32")
+    np.testing.assert_allclose(run(x[:4], y), np.concatenate([np.tanh(x[:4]), y]), rtol=1e-6)
+    with pytest.raises(BoundaryError, match="got n = 5; the model is only defined for n <= 4:"):
+        run(x, y)

@@ -110,6 +110,11 @@ def test_which_file_holds_what_counts_and_bytecode_does_not(copied: Path) -> Non
     assert len({before, added, kernel_key.sources.__wrapped__()}) == 3
 
 
+def test_a_link_that_an_editor_keeps_is_no_error(copied: Path) -> None:
+    (copied / "jit" / ".#kernel.py").symlink_to("me@host.1:2")
+    assert kernel_key.sources.__wrapped__() == kernel_key.sources.__wrapped__()
+
+
 LOADED = """
 import json, sys
 sys.modules["torch"] = None  # TVM would import it

@@ -276,6 +276,7 @@ def test_no_warning_where_nothing_is_wrong(store: KernelStore, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("folder", "error", "message"),
     [(3, TypeError, "folder: expected a path, got 3"),
+     ("", ValueError, "folder: expected a path, got an empty one"),
      ("a\0b", ValueError, "folder: a path has no NUL character")],
 )  # fmt: skip
 def test_a_folder_that_is_not_a_path_is_refused(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import re
 import shutil
 import subprocess
@@ -20,6 +19,7 @@ import tvm
 import tvm_ffi
 
 from .....analysis.support.files.atomic_replace import replacing
+from .....analysis.support.files.user_cache import user_cache
 from ....backend.backend import Backend, Code
 from ....backend.region import Region
 from ....codegen.loading.cuda_device import cuda_device
@@ -108,7 +108,7 @@ def compiled(text: str) -> Path:
     command = [_nvcc(), "-c", "-O3", "-std=c++17", "-Xcompiler", "-fPIC,-O1",
                "--expt-relaxed-constexpr", *_architecture(), *_includes()]  # fmt: skip
     key = hashlib.sha256("\0".join([text, *command]).encode()).hexdigest()[:32]
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "opinfo" / "cutlass"
+    folder = user_cache("cutlass")
     object_file, source_file = folder / f"{key}.o", folder / f"{key}.cu"
     with trust.folder(folder, create=True) as within, contextlib.suppress(FileNotFoundError):
         trust.read(object_file.name, within)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from ...front.compiled_model import Compiled
     from ...verify.verification import Verified
 
+#: The suffixes of files that TVM loads as libraries.
+LOADABLE = (".so", ".dylib", ".dll")
+
 
 @with_options
 def compile_model(options: CompileOptions) -> None:
@@ -50,6 +53,8 @@ def _output_files(options: CompileOptions) -> tuple[Output, Output | None, Outpu
     """The library, the page and the plan, once it is known that they can be written."""
     inputs = (options.model, options.plan)
     library = output("--output", options.output, *inputs)
+    if library.is_file and library.path.suffix not in LOADABLE:
+        raise UserError(f"{library}: expected the suffix .so, by which TVM loads libraries")
     page = optional("--report", options.report, *inputs)
     plan_file = optional("--save-plan", options.save_plan, *inputs)
     distinct(library, page, plan_file, appended("--database", options.measuring.database, *inputs))

@@ -46,6 +46,9 @@ def inspect_model(
     Exit status: 0, or 2 with a one-line error if MODEL cannot be read.
     """
     if model.suffix == ".so":
+        options = {"--func": func, "--explain": explain, "--fused": fused, "--shape": shape}
+        if of_models := [option for option, value in options.items() if value]:
+            raise UserError(f"{model}: {of_models[0]} is for models, and this is a library")
         return _inspect_library(model, as_json)
     with working() as console, reporting_warnings(console):
         report = _inspect(model, shape, func, explain, fused)

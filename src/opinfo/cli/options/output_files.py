@@ -1,28 +1,40 @@
-"""Output files of a command: checked before any work starts, and written atomically."""
+"""Output files of a command: checked before any work starts, and written atomically.
+
+A pipe is opened with the check, and stays open: opening it again would wait for a reader, and a
+reader takes closing it for the end.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import BinaryIO
 
-from ..run.exit_status import UserError
+from ..run.exit_status import UserError, reason_of
 
 
 @dataclass(frozen=True)
 class Output:
-    """A writable file; messages name it by its option."""
+    """A writable file; messages name it by its option. ``pipe`` is a named pipe that is open."""
 
     option: str
     path: Path
+    pipe: BinaryIO | None = None
 
     def __str__(self) -> str:
         return f"{self.option} {self.path}"
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a regular file, also one that does not exist yet."""
+        return not _special(self.path)
 
     def write(self, text: str) -> None:
         """Write the file; raises `UserError` if that fails."""
@@ -42,7 +54,7 @@ class Output:
                 mode = new.stat().st_mode
                 make(new)
                 if special:
-                    with new.open("rb") as source, self.path.open("wb") as target:
+                    with new.open("rb") as source, self.pipe or self.path.open("wb") as target:
                         shutil.copyfileobj(source, target)
                     return
                 new.chmod(new.stat().st_mode | mode)
@@ -57,7 +69,7 @@ def output(option: str, path: Path, *inputs: Path | None) -> Output:
         raise UserError(f"{file}: folder {path.parent} does not exist")
     with _refusing(file):
         _try(path)
-    return file
+        return replace(file, pipe=_opened(path))
 
 
 def optional(option: str, path: Path | None, *inputs: Path | None) -> Output | None:
@@ -133,9 +145,23 @@ def _special(path: Path) -> bool:
         return False
 
 
+def _opened(path: Path) -> BinaryIO | None:
+    """Open a path if it is a pipe, which nothing may read; raises ``OSError`` then."""
+    if not path.is_fifo():
+        return None
+    try:
+        number = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # or it would wait
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+        raise OSError(errno.ENXIO, "nothing reads this pipe: start its reader first") from None
+    os.set_blocking(number, True)
+    return os.fdopen(number, "wb")
+
+
 @contextmanager
 def _refusing(file: Output) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise UserError(f"{file}: {error.strerror or error}") from error
+        raise UserError(f"{file}: {reason_of(error)}") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from contextvars import ContextVar
@@ -12,7 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from .aliases import renamed
-from .exit_status import status_of, stderr
+from .exit_status import UserError, status_of, stderr, traceback_wanted
 
 #: Options of all commands, allowed anywhere in the command line.
 EVERYWHERE = ("--quiet", "--traceback")
@@ -21,7 +20,13 @@ silent: ContextVar[bool] = ContextVar("silent", default=False)
 
 
 class Command(TyperCommand):
-    """A command; its help shows no type for options without a value."""
+    """A command; its help shows no type for options without a value, and none is empty."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse; an empty path, as of a variable without a value, would be the current folder."""
+        if not ctx.resilient_parsing:  # as while a shell completes a word
+            _refuse_empty(args, ctx.command_path)
+        return list(super().parse_args(ctx, args))
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the pieces of the usage line; some versions of typer write ``{MODEL}``."""
@@ -58,11 +63,11 @@ class Commands(TyperGroup):
                 return self._run(words, name, **extra)
             finally:
                 silent.reset(token)
-        loud = "--traceback" in anywhere or bool(os.environ.get("OPINFO_TRACEBACK"))
         command_line = [*anywhere, *words]
         sys.exit(
-            status_of(lambda: self.main(command_line, name, standalone_mode=False, **extra), loud)
-        )
+            status_of(lambda: self.main(command_line, name, standalone_mode=False, **extra),
+                      traceback_wanted(anywhere))
+        )  # fmt: skip
 
     def _run(self, words: list[str], name: str, **extra: Any) -> int:
         words, warning = renamed(words)
@@ -84,6 +89,17 @@ def _without_types(params: list[Any]) -> list[Any]:
         if getattr(param, "is_flag", False):
             param.metavar = ""
     return params
+
+
+def _refuse_empty(words: Sequence[str], command: str) -> None:
+    """Raise `UserError` if a word, or the value of an option, is empty."""
+    for before, word in zip(("", *words), words, strict=False):
+        option, equals, value = word.partition("=")
+        if word and not (option.startswith("--") and equals and not value):
+            continue
+        where = option or (before if before.startswith("-") and before != "--" else "")
+        what = f"{where}: expected a value" if where else "expected a path"
+        raise UserError(f"{what}, got an empty one; see `{command} --help`")
 
 
 def everywhere(words: list[str]) -> tuple[list[str], list[str]]:

@@ -9,7 +9,7 @@ import contextlib
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -30,6 +30,11 @@ class UserError(Exception):
 def stderr() -> TextIO:
     """Return the real standard error, since a running command redirects the stream."""
     return _stderr[-1] if _stderr else sys.stderr
+
+
+def traceback_wanted(words: Sequence[str]) -> bool:
+    """Return whether a command line, or the environment, asks for full tracebacks."""
+    return "--traceback" in words or os.environ.get("OPINFO_TRACEBACK", "") not in ("", "0")
 
 
 def status_of(act: Callable[[], int | None], traceback: bool = False) -> int:
@@ -135,8 +140,18 @@ def _status_of_error(error: BaseException) -> tuple[int, str]:
 
 def os_error(oserror: OSError) -> str:
     """Return the file and the reason of an ``OSError``."""
-    why = oserror.strerror or str(oserror) or type(oserror).__name__
+    why = reason_of(oserror)
     return why if oserror.filename is None else f"{os.fsdecode(oserror.filename)}: {why}"
+
+
+def reason_of(oserror: OSError) -> str:
+    """Return the reason of an ``OSError``, which may be that the current folder was deleted."""
+    if isinstance(oserror, FileNotFoundError):
+        try:
+            os.getcwd()
+        except FileNotFoundError:
+            return "the current folder was deleted: change to another one"
+    return oserror.strerror or str(oserror) or type(oserror).__name__
 
 
 def single_line(text: str) -> str:

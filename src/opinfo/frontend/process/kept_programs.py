@@ -172,6 +172,7 @@ def _files(folder: str) -> Iterator[tuple[str, os.stat_result]]:
     with os.scandir(folder) as entries:
         for item in entries:
             if not item.is_dir():
-                yield item.path, item.stat()
+                with contextlib.suppress(FileNotFoundError):  # a link that an editor keeps
+                    yield item.path, item.stat()
             elif item.name != "__pycache__":
                 yield from _files(item.path)
