@@ -21,11 +21,11 @@ from ...analysis import Refusal
 from ...analysis.blocks.tir import loop, seq, values
 from ...analysis.lifting.tir.node import NodeDict, items, substitute
 from ...analysis.support.wording import did_you_mean
+from ...byoc.codegen.vector_units import VectorUnits, machine
 from ..dims.span import Span
 from ..dims.symbolic_dims import Unbound, symbols
 from ..dims.symbolic_dims import name as called
 from .loops.blocked import BlockedLoop, blocked
-from .loops.machine import VectorUnits, machine
 from .loops.minimal_filtering.tiling import choose_tiling, convolution
 from .loops.minimal_filtering.winograd import Winograd
 from .loops.strided import unstrided
