@@ -41,8 +41,10 @@ def generated(kind: str, case: Case, cpu: bool) -> Any:
     return strip(make(*case.sizes, bool(case.hidden), {}, *where, **page, **window))
 
 
-def attended(kind: str, case: Case, cpu: bool = False, target: Any = None) -> list[Array]:
-    """What the own kernel computes, and what numpy does."""
+def attended(
+    kind: str, case: Case, cpu: bool = False, target: Any = None, own: bool = True
+) -> list[Array]:
+    """What the own kernel computes, or TVM's, and what numpy does."""
     func = generated(kind, case, cpu)
     info = op_info(func)
     assert isinstance(info, OpInfo)
@@ -58,9 +60,9 @@ def attended(kind: str, case: Case, cpu: bool = False, target: Any = None) -> li
         for k, param in enumerate(func.params)
     ]
     mod = tvm.IRModule({"main": func.with_attr("global_symbol", "main")})
-    own = own_attention(mod, target or native_target())
-    assert not own["main"].same_as(mod["main"])
-    tvm.compile(own, target=target or native_target())["main"](*arguments)
+    new = own_attention(mod, target or native_target())
+    assert not new["main"].same_as(mod["main"])
+    tvm.compile(new if own else mod, target=target or native_target())["main"](*arguments)
     out, merged = (a.numpy() for k, a in enumerate(arguments) if k not in roles)
     if case.dtype == "bfloat16" and out.dtype == "uint16":  # TVM's arrays have its bits
         out = out.view(ml_dtypes.bfloat16)
@@ -71,8 +73,8 @@ def _argument(param: Any, value: Any) -> Any:
     return tvm.runtime.tensor(value) if is_buffer_var(param) else value
 
 
-def check(kind: str, case: Case, cpu: bool = False, target: Any = None) -> None:
-    out, merged, expected, logarithms = attended(kind, case, cpu, target)
+def check(kind: str, case: Case, cpu: bool = False, target: Any = None, own: bool = True) -> None:
+    out, merged, expected, logarithms = attended(kind, case, cpu, target, own)
     error = ERRORS[case.dtype]
     assert np.abs(expected).max() > 0.2
     np.testing.assert_allclose(out.astype("float64"), expected, rtol=error, atol=error)
@@ -141,6 +143,11 @@ def test_kernels_for_cpus_are_replaced_too(kind: str) -> None:
     hidden = replace(CPU[kind], hidden=((1, 1), (0, 0), (1, 2)), window=30)
     if kind != "ragged":
         check(kind, hidden, cpu=True)
+
+
+@pytest.mark.parametrize("kind", ["decode", "ragged", "prefill"])
+def test_kernels_for_cpus_compute_what_ours_do(kind: str) -> None:
+    check(kind, CPU[kind], cpu=True, own=False)
 
 
 @pytest.mark.parametrize("cpu", ["haswell", "skylake-avx512"])
