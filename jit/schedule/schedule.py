@@ -30,6 +30,7 @@ from .loops.minimal_filtering.tiling import choose_tiling, convolution
 from .loops.minimal_filtering.winograd import Winograd
 from .loops.strided import unstrided
 from .loops.windows import joined
+from .nest.bfloat16_values import has_bfloat16, in_float32, with_rounded_casts
 from .nest.collapse import Views, collapsed
 from .nest.digits import split_digits
 from .nest.inlined_lets import inlined_lets
@@ -93,7 +94,8 @@ def _sizes(func: Any, spans: Mapping[str, Span]) -> SymbolicSizes:
 def _scheduled(
     func: Any, cpu: VectorUnits, sizes: SymbolicSizes, winograd: bool
 ) -> Scheduled | Refusal:
-    func = inlined_lets(func)
+    is_half = has_bfloat16(func)
+    func = inlined_lets(with_rounded_casts(func) if is_half else func)
     loops = program(func, sizes)
     views = Views(items(func.params))
     split = [split_digits(part) for part in parts(loops)]
@@ -109,6 +111,7 @@ def _scheduled(
         body, names = [filtered(seq(body))], (WINOGRAD, *names)
     stored = [tirx.AllocBuffer(b) for b in _used(body, loops.inner)]
     stmt = seq([*stored, *views.declared(), *body])
+    stmt = in_float32(stmt) if is_half else stmt
     if (uses := inlined_size(stmt)) > MOST_USES:
         return Refusal(f"TVM would inline its values, which then have {uses} operands; expected at "
                        f"most {MOST_USES}")  # fmt: skip
