@@ -94,11 +94,26 @@ def _sizes(func: Any, spans: Mapping[str, Span]) -> SymbolicSizes:
 def _scheduled(
     func: Any, cpu: VectorUnits, sizes: SymbolicSizes, winograd: bool
 ) -> Scheduled | Refusal:
+    """Schedule a function; where the values of its kernels are too large, with one for a block."""
+    inlined = _emitted(func, cpu, sizes, winograd, True)
+    if isinstance(inlined, (Scheduled, Refusal)):
+        return inlined
+    result = _emitted(func, cpu, sizes, winograd, False)
+    if isinstance(result, (Scheduled, Refusal)):
+        return result
+    return Refusal(f"TVM would inline its values, which then have {result} operands; expected at "
+                   f"most {MOST_USES}")  # fmt: skip
+
+
+def _emitted(
+    func: Any, cpu: VectorUnits, sizes: SymbolicSizes, winograd: bool, inlined: bool
+) -> Scheduled | Refusal | int:
+    """Return a scheduled function, or how many operands its values have if these are too many."""
     is_half = has_bfloat16(func)
     func = inlined_lets(with_rounded_casts(func) if is_half else func)
     loops = program(func, sizes)
     views = Views(items(func.params))
-    split = [split_digits(part) for part in parts(loops)]
+    split = [split_digits(part) for part in parts(loops, inlined)]
     filtered = _filtered(split, loops.inner, cpu, views) if winograd else None
     copied = unstrided(joined(split, loops.inner, cpu), loops.inner)
     nests = [_emit(part, cpu, views) for part in blocked(copied, loops.inner, cpu)]
@@ -113,8 +128,7 @@ def _scheduled(
     stmt = seq([*stored, *views.declared(), *body])
     stmt = in_float32(stmt) if is_half else stmt
     if (uses := inlined_size(stmt)) > MOST_USES:
-        return Refusal(f"TVM would inline its values, which then have {uses} operands; expected at "
-                       f"most {MOST_USES}")  # fmt: skip
+        return uses
     new = tirx.PrimFunc(func.params, stmt, func.ret_type, func.attrs)
     return Scheduled(new.with_attr(SCHEDULED, True), names, reasons)
 
