@@ -53,8 +53,11 @@ class AttentionOperands:
             return Refusal(f"{info.name} has no kernel for CPUs; expected one of {OPERATORS}")
         params = items(func.params)
         names = inspect.signature(constructor_of(info.name)).parameters
-        roles = {n: params[k] for n, k in zip(names, info.operands, strict=False)}
-        output, merged = (p for k, p in enumerate(params) if k not in info.operands)
+        places = [k for k in info.operands if isinstance(k, int)]
+        if len(places) < len(info.operands):
+            return Refusal(f"operands of {info.name} are constants; expected parameters")
+        roles = {n: params[k] for n, k in zip(names, places, strict=False)}
+        output, merged = (p for k, p in enumerate(params) if k not in places)
         _, heads, features = map(static, items(roles["query"].ty.shape))
         keys = roles["pages"] if "pages" in roles else roles["keys"]
         groups, last = (static(keys.ty.shape[k]) for k in ((2, 4) if "pages" in roles else (1, 2)))
