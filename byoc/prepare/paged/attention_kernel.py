@@ -21,12 +21,14 @@ from ....analysis.blocks.tir import loop, seq
 from ....analysis.lifting.tir.node import as_dtype
 from ...codegen.vector_units import VectorUnits
 from .attention_operands import AttentionOperands
-from .attention_tile import QueryTile
 from .key_rows import KeyRows, flat
+from .key_scores import score
+from .query_tile import QueryTile
 from .rotated_rows import Rotation
 from .row_tiles import RowTile, row_tiles
 from .tile_shape import KEYS, TileShape
 from .vector_terms import INDEX, WIDE, index, load, store, wide
+from .weighted_values import softmax, weigh
 
 #: The vectors of queries that a tile should have: rows, times the heads that share keys.
 VECTORS = 16
@@ -144,14 +146,19 @@ class _Kernel:
         turn = loop("j", KEYS, index(0), lambda j: self.rotation.turned(
             keys.keys, load(keys.key_starts, j), offset + j, scratch,
             j * index(self.shape.features)))  # fmt: skip
-        turned = seq([turn, self.tile.score(
-            starts, lambda row, at: load(scratch, row + at, lanes), keys)])  # fmt: skip
-        direct = self.tile.score(
-            keys.key_starts, lambda row, at: wide(keys.keys, row + at, lanes), keys)  # fmt: skip
+
+        def turned_key(row: Any, at: Any) -> Any:
+            return load(scratch, row + at, lanes)
+
+        def key(row: Any, at: Any) -> Any:
+            return wide(keys.keys, row + at, lanes)
+
+        turned = seq([turn, score(self.tile, starts, turned_key, keys)])
+        direct = score(self.tile, keys.key_starts, key, keys)
         return seq([
             keys.found_values(), tirx.IfThenElse(self.rotation.wanted, turned, direct),
             self._located(rows, tile + index(1), count),
-            self.tile.softmax(base), self.tile.weigh(keys),
+            softmax(self.tile, base), weigh(self.tile, keys),
         ])  # fmt: skip
 
     def _stored(self, rows: RowTile, r: Any, h: Any, i: Any) -> Any:
