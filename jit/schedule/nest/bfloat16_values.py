@@ -19,7 +19,8 @@ from tvm import tirx
 from ....analysis.blocks.tir import dtype_of, is_guard
 from ....analysis.lifting.tir.node import NodeDict, items
 from ....analysis.support.tvm_compat import TensorLoad
-from ....byoc.prepare.paged.vector_terms import HALF, WIDE, narrowed
+from ....byoc.prepare.paged.vector_terms import BITS, HALF, WIDE, narrowed, wide
+from ....byoc.prepare.paged.vector_terms import store as narrow_store
 from .program import Unscheduled
 
 _TWO = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Min, tirx.Max)
@@ -82,9 +83,19 @@ def in_float32(stmt: Any) -> Any:
         variables[buffer] = tirx.decl_buffer(shape, WIDE, name=buffer.name, scope=buffer.scope())
         return tirx.AllocBuffer(variables[buffer], node.annotations)
 
+    def declare(node: Any, mutator: Any) -> Any:
+        """TVM's passes take no views of bfloat16; they are of words."""
+        buffer = node.buffer
+        if str(buffer.ty.dtype) != HALF:
+            return node
+        variables[buffer] = tirx.decl_buffer(items(buffer.ty.shape), BITS, name=buffer.name)
+        return tirx.DeclBuffer(variables[buffer], data=node.data)
+
     def load(node: Any, mutator: Any) -> Any:
         if (new := variables.get(node.source)) is not None:
-            return tirx.BufferLoad(new, [mutator.mutate(i) for i in node.indices])
+            places = [mutator.mutate(i) for i in node.indices]
+            is_view = str(new.ty.dtype) == BITS
+            return wide(new, *places) if is_view else tirx.BufferLoad(new, places)
         node = mutator.default_mutate(node)
         if _type(node) != HALF:
             return node
@@ -136,11 +147,14 @@ def in_float32(stmt: Any) -> Any:
 
     def store(node: Any, mutator: Any) -> Any:
         value, buffer = mutator.mutate(node.value), variable(node.buffer, None)
+        if not buffer.same_as(node.buffer) and str(buffer.ty.dtype) == BITS:
+            return narrow_store(buffer, value, *(mutator.mutate(i) for i in node.indices))
         if str(buffer.ty.dtype) == HALF:
             value = tirx.Cast(HALF, value)
         return tirx.BufferStore(buffer, value, [mutator.mutate(i) for i in node.indices])
 
-    rules = [(tirx.AllocBuffer, allocate), (TensorLoad, load), (tirx.Cast, cast),
+    rules = [(tirx.AllocBuffer, allocate), (tirx.DeclBuffer, declare),
+             (TensorLoad, load), (tirx.Cast, cast),
              ((*_TWO, *_COMPARED), two), (tirx.Select, select), (tvm.ir.Call, call),
              (tirx.Bind, bind), (tirx.Let, let), (tirx.FloatImm, number),
              (tirx.BufferStore, store), (tvm.ir.Var, variable)]  # fmt: skip
