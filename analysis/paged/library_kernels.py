@@ -1,14 +1,14 @@
 """TVM's own kernels of attention and of paged caches, each compared with a PrimFunc as a whole.
 
-A kernel has threads that share memory, loops whose ends are data, and a softmax that is corrected
-as keys come in. It is not lifted; the PrimFunc has to be the very kernel that TVM generates for the
-operator.
+A kernel has loops whose ends are data, a softmax that is corrected as keys come in, and on a GPU
+threads that share memory. It is not lifted; the PrimFunc has to be the very kernel that TVM
+generates for the operator.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -29,6 +29,11 @@ SPLIT = "starts of sequences begin with 0, do not decrease, and end with the num
 SEEN = "each row sees a key with a score above -49000, so that keys it does not see weigh nothing"
 ROOM = "a tile of rows behind the last node of a tree may be read"
 UNTURNED = "the rotary mode is 0, which the PrimFunc asserts"
+FADED = "keys that a row does not see, whose scores are -72135 times the factor, weigh nothing"
+WRITTEN = (
+    "what the kernel reads behind its factor of earlier sums is that factor, and a maximum "
+    "that it reads before it is written is below the scores that a row sees by 100 at most"
+)
 UNREAD = "no token is read after another one has been stored in its place"
 APART = "sequences do not store in each other's tokens"
 
@@ -74,6 +79,20 @@ def _ragged(library: Any, key: Key) -> Any:
     )
 
 
+def _decode_cpu(library: Any, key: Key) -> Any:
+    return library._attention_decode_cpu(*key[:4], key[5], {}, **_page(key))
+
+
+def _prefill_cpu(library: Any, key: Key) -> Any:
+    window = {"sliding_window_size": key[6]} if key[6] else {}
+    return library._attention_prefill_cpu(*key[:4], key[5], {}, **_page(key), **window)
+
+
+def _ragged_cpu(library: Any, key: Key) -> Any:
+    groups, heads, features, dtype, *_ = key
+    return library._attention_prefill_ragged_cpu(groups, heads, features, features, dtype, {})
+
+
 def _tree(library: Any, key: Key) -> Any:
     return library.tree_attn(*key[:4], {}, _target())
 
@@ -103,22 +122,29 @@ _QUERIES, _PAGES, _KEYS = "f3 i1", "f5 i1 i1 {lengths} i1 i1", "f3 f3 i1"
 _ATTENTION = (TESTED, SPLIT, SEEN)
 
 
-def _with_lengths(lengths: str) -> tuple[LibraryKernel, LibraryKernel]:
-    """The kernels over pages for lengths of one rank."""
+def _with_lengths(lengths: str) -> tuple[LibraryKernel, ...]:
+    """The kernels over pages for lengths of one rank: those for GPUs, then those for CPUs."""
     pages = _PAGES.format(lengths=lengths)
-    return (
-        LibraryKernel(DECODE, f"f3 {pages} f3 f2 {_ROPE}", (*range(7), *range(9, 13)),
-                      (1, 2), (7, 8), _decode, _ATTENTION),
-        LibraryKernel(PREFILL, f"{_QUERIES} {pages} f3 f2 i {_ROPE}", (*range(8), *range(10, 15)),
-                      (2, 2), (8, 9), _prefill, _ATTENTION),
-    )  # fmt: skip
+    decode = LibraryKernel(DECODE, f"f3 {pages} f3 f2 {_ROPE}", (*range(7), *range(9, 13)),
+                           (1, 2), (7, 8), _decode, _ATTENTION)  # fmt: skip
+    prefill = LibraryKernel(PREFILL, f"{_QUERIES} {pages} f3 f2 i {_ROPE}",
+                            (*range(8), *range(10, 15)), (2, 2), (8, 9), _prefill,
+                            _ATTENTION)  # fmt: skip
+    written = (*_ATTENTION, WRITTEN)
+    return (decode, prefill, replace(decode, generate=_decode_cpu),
+            replace(prefill, generate=_prefill_cpu, assumptions=written))  # fmt: skip
+
+
+_RAGGED = LibraryKernel(
+    RAGGED, f"{_QUERIES} {_KEYS} i1 i1 f3 f2 i {_ROPE}", (*range(7), *range(9, 14)), (2, 1), (7, 8),
+    _ragged, _ATTENTION)  # fmt: skip
 
 
 KERNELS = (
     *_with_lengths("i1"),
     *_with_lengths("i2"),
-    LibraryKernel(RAGGED, f"{_QUERIES} {_KEYS} i1 i1 f3 f2 i {_ROPE}", (*range(7), *range(9, 14)),
-                  (2, 1), (7, 8), _ragged, _ATTENTION),
+    _RAGGED,
+    replace(_RAGGED, generate=_ragged_cpu, assumptions=(*_ATTENTION, FADED)),
     LibraryKernel(TREE, f"{_QUERIES} {_KEYS} i1 i1 i2 f3 f2 {_ROPE}", (*range(8), *range(10, 14)),
                   (2, 1), (8, 9), _tree, (*_ATTENTION, ROOM)),
     LibraryKernel(PAGED_TREE, f"{_QUERIES} {_PAGES.format(lengths='i1')} f3 f2 {_ROPE} i1 i2",

@@ -13,6 +13,7 @@ from ..dispatching.dispatched import Dispatched
 from ..dispatching.fallback_layouts import in_fallback_layouts
 from ..prepare.integers import DEQUANTIZE
 from ..prepare.loops.serial_threads import serial_threads
+from ..prepare.paged.own_attention import own_attention
 from .build_library import on_gpu
 
 
@@ -22,13 +23,14 @@ def finish_module(
 ) -> Dispatched:  # fmt: skip
     """Fold integer constants that no backend took; with ``plan``, lay out remaining operators.
 
-    On a CPU, loops over threads of a GPU run one after another.
+    On a CPU, attention over pages has kernels of our own, and loops over threads of a GPU run one
+    after another.
 
     Raises:
         ValueError: On a CPU, threads of a PrimFunc need each other in a way that is not understood.
     """
     if not on_gpu(target):
-        result = replace(result, module=serial_threads(result.module))
+        result = replace(result, module=serial_threads(own_attention(result.module, target)))
     if any(o.op == DEQUANTIZE for o in result.left):
         result = replace(result, module=relax.transform.FoldConstant()(result.module))
     return in_fallback_layouts(result, desired, target, proofs) if plan else result

@@ -19,6 +19,7 @@ from tvm import relax
 from ...analysis.lifting.tir.node import items
 from ...analysis.support.ir import empty_constants
 from ...analysis.support.progress import stage
+from ..prepare.loops.merge_checks import merge_checks
 from ..prepare.loops.round_bfloat16 import round_bfloat16
 from .constant_results import with_copied_constants
 from .deduplicate import deduplicate
@@ -34,7 +35,7 @@ def executable(mod: Any, target: Any) -> Any:
 
     Differs from `tvm.compile` in deduplicated shapes, in memory plans (`byoc.codegen.memory_plan`),
     in kept assertions (`byoc.codegen.kept_checks`) and, on CPUs, in results that are constants
-    (`byoc.codegen.constant_results`).
+    (`byoc.codegen.constant_results`) and in checks that are merged (`merge_checks`).
     """
     stage("compiling")
     mod = empty_constants.replaced(unbounded(mod), empty_constants.as_call)
@@ -43,7 +44,7 @@ def executable(mod: Any, target: Any) -> Any:
             target is not None and "gpu" in tvm.target.Target(target).keys
         ):  # TVM has a separate pipeline for GPUs
             return tvm.compile(mod, target=target)
-        mod = round_bfloat16(with_copied_constants(mod))
+        mod = round_bfloat16(with_copied_constants(merge_checks(mod)))
         pipeline = tvm.transform.module_pass(_lowered, opt_level=0)
         return tvm.compile(mod, target=target, relax_pipeline=pipeline, tir_pipeline=PIPELINE)
 

@@ -33,6 +33,7 @@ from ...byoc.dispatching.replay_dispatch import replay
 from ...byoc.patterns.failure import last_line
 from ...byoc.prepare.fuse import fuse
 from ...byoc.prepare.loops.serial_threads import serial_threads
+from ...byoc.prepare.paged.own_attention import own_attention
 from ...byoc.prepare.prepare import prepare
 from ...byoc.process.temporary_folder import TemporaryFolder
 from ...layout.graph.checked_module import check_module
@@ -125,7 +126,7 @@ def compile_shapes(
         return link(dispatched.module, dispatched)
     dispatcher = dispatch_to_backends(prepared, settings, backends, options)
     if dispatcher is None:
-        return link(serial_threads(prepared), None)
+        return link(serial_threads(own_attention(prepared, cpu)), None)
     return build_with_retries(
         dispatcher, finish, lambda result, regions: link(result.module, result, regions)
     )

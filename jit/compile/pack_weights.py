@@ -21,7 +21,7 @@ from ...analysis.blocks.tir import dtype_of, integer, loads, mentions, static
 from ...analysis.lifting.tir.node import NodeDict, items
 from ...analysis.support.ir.call_ops import is_call_tir
 from ...analysis.support.tvm_compat import GenericConst, SBlock, array_of
-from ..schedule.loops.machine import VectorUnits, machine
+from ...byoc.codegen.vector_units import VectorUnits, machine
 
 #: Vectors of a panel: as many as a tile has, and at least two, because a tile of a single vector
 #: loads more than it multiplies.

@@ -16,10 +16,10 @@ import tvm_ffi
 from tvm import tirx
 
 from ...analysis import Refusal
+from ...byoc.codegen.vector_units import machine
 from ...byoc.prepare.loops.guard_stores import guarded
 from ..dims.symbolic_dims import bind
 from ..schedule import WINOGRAD, Scheduled, schedule
-from ..schedule.loops.machine import machine
 from ..tune.schedule_database import OpenDatabase, scheduled
 
 #: Tolerance relative to the largest value: a schedule may reassociate sums.

@@ -21,15 +21,16 @@ from ...analysis import Refusal
 from ...analysis.blocks.tir import loop, seq, values
 from ...analysis.lifting.tir.node import NodeDict, items, substitute
 from ...analysis.support.wording import did_you_mean
+from ...byoc.codegen.vector_units import VectorUnits, machine
 from ..dims.span import Span
 from ..dims.symbolic_dims import Unbound, symbols
 from ..dims.symbolic_dims import name as called
 from .loops.blocked import BlockedLoop, blocked
-from .loops.machine import VectorUnits, machine
 from .loops.minimal_filtering.tiling import choose_tiling, convolution
 from .loops.minimal_filtering.winograd import Winograd
 from .loops.strided import unstrided
 from .loops.windows import joined
+from .nest.bfloat16_values import has_bfloat16, in_float32, with_rounded_casts
 from .nest.collapse import Views, collapsed
 from .nest.digits import split_digits
 from .nest.inlined_lets import inlined_lets
@@ -93,10 +94,26 @@ def _sizes(func: Any, spans: Mapping[str, Span]) -> SymbolicSizes:
 def _scheduled(
     func: Any, cpu: VectorUnits, sizes: SymbolicSizes, winograd: bool
 ) -> Scheduled | Refusal:
-    func = inlined_lets(func)
+    """Schedule a function; where the values of its kernels are too large, with one for a block."""
+    inlined = _emitted(func, cpu, sizes, winograd, True)
+    if isinstance(inlined, (Scheduled, Refusal)):
+        return inlined
+    result = _emitted(func, cpu, sizes, winograd, False)
+    if isinstance(result, (Scheduled, Refusal)):
+        return result
+    return Refusal(f"TVM would inline its values, which then have {result} operands; expected at "
+                   f"most {MOST_USES}")  # fmt: skip
+
+
+def _emitted(
+    func: Any, cpu: VectorUnits, sizes: SymbolicSizes, winograd: bool, inlined: bool
+) -> Scheduled | Refusal | int:
+    """Return a scheduled function, or how many operands its values have if these are too many."""
+    is_half = has_bfloat16(func)
+    func = inlined_lets(with_rounded_casts(func) if is_half else func)
     loops = program(func, sizes)
     views = Views(items(func.params))
-    split = [split_digits(part) for part in parts(loops)]
+    split = [split_digits(part) for part in parts(loops, inlined)]
     filtered = _filtered(split, loops.inner, cpu, views) if winograd else None
     copied = unstrided(joined(split, loops.inner, cpu), loops.inner)
     nests = [_emit(part, cpu, views) for part in blocked(copied, loops.inner, cpu)]
@@ -109,9 +126,9 @@ def _scheduled(
         body, names = [filtered(seq(body))], (WINOGRAD, *names)
     stored = [tirx.AllocBuffer(b) for b in _used(body, loops.inner)]
     stmt = seq([*stored, *views.declared(), *body])
+    stmt = in_float32(stmt) if is_half else stmt
     if (uses := inlined_size(stmt)) > MOST_USES:
-        return Refusal(f"TVM would inline its values, which then have {uses} operands; expected at "
-                       f"most {MOST_USES}")  # fmt: skip
+        return uses
     new = tirx.PrimFunc(func.params, stmt, func.ret_type, func.attrs)
     return Scheduled(new.with_attr(SCHEDULED, True), names, reasons)
 

@@ -8,8 +8,8 @@ from math import prod
 from ....analysis.blocks.loop_steps import Axis
 from ....analysis.blocks.strides import StridedAccess
 from ....analysis.lifting.tir.node import items
+from ....byoc.codegen.vector_units import bits
 from ..nest.kernel import Kernel
-from .machine import bits
 from .tile import Tile
 
 #: Assumed value of a symbolic extent when extents are compared.

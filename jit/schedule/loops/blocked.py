@@ -25,11 +25,11 @@ from ....analysis.blocks.loop_steps import Axis
 from ....analysis.blocks.strides import StridedAccess
 from ....analysis.blocks.tir import dtype_of, integer, loads, local, mentions, values
 from ....analysis.lifting.tir.node import NodeDict, items
+from ....byoc.codegen.vector_units import VectorUnits, bits
 from ..nest.kernel import Kernel, Part, UnchangedStep
 from ..nest.program_kernels import twice
 from ..nest.segments import filled
 from .axes import TYPICAL, extent
-from .machine import VectorUnits, bits
 
 #: Bytes of a block at most, half of a first-level cache, and the fewest slices of one.
 MOST, FEWEST = 24 << 10, 4

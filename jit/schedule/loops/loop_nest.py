@@ -25,8 +25,8 @@ from tvm import tirx
 from ....analysis.blocks.loop_steps import Axis
 from ....analysis.blocks.tir import Values, integer, loop, seq
 from ....analysis.lifting.tir.node import as_dtype
+from ....byoc.codegen.vector_units import VectorUnits
 from ..nest.kernel import Kernel
-from .machine import VectorUnits
 from .runs import AxisRun, Columns, Rows, at_most, decreasing_tiles, grouped_runs, vector_run
 from .tile import Tile, columns, pieces
 from .tile_kernel import TileKernel

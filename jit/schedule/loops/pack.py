@@ -24,9 +24,9 @@ from ....analysis.blocks.loop_steps import Axis
 from ....analysis.blocks.strides import StridedAccess, strided_access
 from ....analysis.blocks.tir import Values, dtype_of, integer, loads, local, loop, seq, values
 from ....analysis.lifting.tir.node import items, substitute
+from ....byoc.codegen.vector_units import VectorUnits, bits
 from ..nest.kernel import Kernel
 from .loop_nest import LoopNest
-from .machine import VectorUnits, bits
 from .runs import AxisRun, Columns, Rows
 from .tile import Tile
 

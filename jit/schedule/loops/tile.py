@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from .machine import VectorUnits
+from ....byoc.codegen.vector_units import VectorUnits
 
 LATENCY = 4
 #: Minimum and maximum rows of a tile that share vectors.

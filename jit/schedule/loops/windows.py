@@ -24,11 +24,11 @@ from ....analysis.blocks.loop_steps import Axis
 from ....analysis.blocks.strides import StridedAccess
 from ....analysis.blocks.tir import dtype_of, integer, loads, local, mentions, static, values
 from ....analysis.lifting.tir.node import NodeDict, as_dtype, items
+from ....byoc.codegen.vector_units import VectorUnits, bits
 from ..nest.collapse import follows
 from ..nest.kernel import Kernel, KernelOutput, Part
 from ..nest.program_kernels import twice
 from .axes import TYPICAL, depth, extent
-from .machine import VectorUnits, bits
 from .strided import identity, producer_of
 from .tile import columns, cycles
 

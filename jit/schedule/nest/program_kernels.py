@@ -12,10 +12,15 @@ from .program import LoopProgram
 from .step_kernel import step_kernel, why_plain
 
 
-def parts(program: LoopProgram) -> list[Part]:
-    """Return the kernels of a program, in topological order."""
+def parts(program: LoopProgram, inlined: bool = True) -> list[Part]:
+    """Return the kernels of a program, in topological order.
+
+    Unless ``inlined``, each block has its own, so that no value has those of others in it.
+    """
     # what keeps its loops keeps its reads
     kept = [b for s in program.steps if why_plain(s) for b, _ in s.reads.items()]
+    if not inlined:
+        kept += [b for b, _ in program.inner.items()]
     steps, definitions = inline_blocks(program, kept)
     anchors = epilogues(steps, program.inner, definitions)
     fused = {id(r) for r in anchors.values()}

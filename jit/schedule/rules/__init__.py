@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from ....analysis import Refusal
-from ..loops.machine import VectorUnits
+from ....byoc.codegen.vector_units import VectorUnits
 from ..nest.kernel import Kernel
 
 AxisRun = Callable[[Kernel, VectorUnits], "Any | Refusal"]

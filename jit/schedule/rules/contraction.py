@@ -12,9 +12,9 @@ from typing import Any
 
 from ....analysis import Refusal
 from ....analysis.blocks.loop_steps import Axis
+from ....byoc.codegen.vector_units import VectorUnits, bits
 from ..loops.axes import choose_row_axis, choose_vector_axis, depth, extent, order, reuses
 from ..loops.loop_nest import LoopNest
-from ..loops.machine import VectorUnits, bits
 from ..loops.pack import Packed, choose_strip
 from ..loops.tile import Tile, best, columns, divisors
 from ..nest.kernel import Kernel

@@ -13,9 +13,9 @@ from typing import Any
 
 from ....analysis import Refusal
 from ....analysis.blocks.loop_steps import Axis
+from ....byoc.codegen.vector_units import VectorUnits
 from ..loops.axes import extent
 from ..loops.lane_reduction import Lanes, term
-from ..loops.machine import VectorUnits
 from ..loops.tile import Tile, columns
 from ..nest.kernel import Kernel
 from ..nest.vector_functions import vectorizable

@@ -11,11 +11,11 @@ from typing import Any
 from ....analysis import Refusal
 from ....analysis.blocks.loop_steps import Axis
 from ....analysis.blocks.tir import Values, dtype_of, loop, seq
+from ....byoc.codegen.vector_units import VectorUnits
 from ..loops.axes import extent
 from ..loops.blocked import MOST, size_of
 from ..loops.deinterleave import Deinterleaved, strided_copy
 from ..loops.loop_nest import LoopNest
-from ..loops.machine import VectorUnits
 from ..loops.tile import Tile, columns
 from ..nest.collapse import Views, collapsed
 from ..nest.kernel import Kernel

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ....analysis import Refusal
+from ....byoc.codegen.vector_units import VectorUnits
 from ..loops.loop_nest import LoopNest
-from ..loops.machine import VectorUnits
 from ..loops.tile import Tile
 from ..nest.kernel import Kernel
 from . import rule

@@ -11,9 +11,9 @@ import tvm
 from tvm import relax, tirx
 
 from opinfo.byoc.codegen.host_target import native_target
+from opinfo.byoc.codegen.vector_units import machine
 from opinfo.jit.dims.symbolic_dims import bind, symbols
 from opinfo.jit.schedule import Scheduled, schedule
-from opinfo.jit.schedule.loops.machine import machine
 
 from ...common.prim_funcs import fused as lowered_and_fused
 from ...common.prim_funcs import prim_funcs

@@ -15,11 +15,11 @@ import tvm
 from tvm import relax
 
 from opinfo.byoc.codegen.host_target import native_target
+from opinfo.byoc.codegen.vector_units import VectorUnits
 from opinfo.jit.dims.symbolic_dims import bind
 from opinfo.jit.kernels import build_kernel
 from opinfo.jit.kernels.compiler import Compiler
 from opinfo.jit.schedule import WINOGRAD, Scheduled, schedule
-from opinfo.jit.schedule.loops.machine import VectorUnits
 from opinfo.jit.schedule.loops.minimal_filtering import tiling
 from opinfo.jit.schedule.loops.minimal_filtering.filtering import FILTERINGS, TAPS, Filtering
 

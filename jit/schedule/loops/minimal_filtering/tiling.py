@@ -18,9 +18,9 @@ from tvm import tirx
 from .....analysis.blocks.loop_steps import Axis
 from .....analysis.blocks.tir import dtype_of
 from .....analysis.lifting.tir.node import NodeDict, items
+from .....byoc.codegen.vector_units import VectorUnits
 from ...nest.collapse import Views
 from ...nest.kernel import Kernel, Part
-from ..machine import VectorUnits
 from ..strided import identity, producer_of
 from ..tile import columns, cycles
 from ..windows import WindowCoordinate, place_of

@@ -20,11 +20,11 @@ from tvm import tirx
 from .....analysis.blocks.loop_steps import Axis
 from .....analysis.blocks.tir import dtype_of, integer, local, loop, seq, values
 from .....analysis.lifting.tir.node import NodeDict, items
+from .....byoc.codegen.vector_units import VectorUnits
 from ...nest.collapse import Views
 from ...nest.kernel import Kernel, KernelOutput
 from ..deinterleave import Deinterleaved, StridedCopy
 from ..loop_nest import LoopNest
-from ..machine import VectorUnits
 from ..tile import Tile, columns
 from .filtering import TAPS, Bind, paired, product
 from .tiling import DTYPE, Convolution, Tiling

@@ -1,0 +1,1 @@
+"""Kernels of our own for attention of language models, on CPUs."""

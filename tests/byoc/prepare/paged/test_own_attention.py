@@ -1,0 +1,176 @@
+"""Attention over pages and ragged batches has kernels of our own on a CPU; an oracle is numpy."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+import tvm
+from tvm.tirx.buffer import is_buffer_var
+
+from opinfo.analysis import OpInfo, op_info
+from opinfo.analysis.paged.library_kernels import _target
+from opinfo.analysis.support.ir.constructors import constructor_of
+from opinfo.byoc.codegen.host_target import native_target
+from opinfo.byoc.prepare.paged.own_attention import own_attention
+from opinfo.testing.mutants import mutants
+from opinfo.testing.strip import strip
+
+from .attention_cases import Array, Batch, Case
+
+library = pytest.importorskip("tvm.relax.frontend.nn.llm.kv_cache")
+ERRORS = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 2e-2}
+
+
+def generated(kind: str, case: Case, cpu: bool) -> Any:
+    """TVM's kernel for a case, without names."""
+    groups, heads, features, dtype = case.sizes
+    where = () if cpu else (_target(),)
+    page = {} if case.page == 16 else {"page_size": case.page}
+    suffix = "_cpu" if cpu else ""
+    if kind == "ragged":
+        make = getattr(library, f"_attention_prefill_ragged{suffix}")
+        return strip(make(groups, heads, features, features, dtype, {}, *where))
+    make = getattr(library, f"_attention_{kind}{suffix}")
+    window = {"sliding_window_size": case.window} if case.window and kind == "prefill" else {}
+    return strip(make(*case.sizes, bool(case.hidden), {}, *where, **page, **window))
+
+
+def attended(
+    kind: str, case: Case, cpu: bool = False, target: Any = None, own: bool = True
+) -> list[Array]:
+    """What the own kernel computes, or TVM's, and what numpy does."""
+    func = generated(kind, case, cpu)
+    info = op_info(func)
+    assert isinstance(info, OpInfo)
+    batch = Batch(case)
+    batch.ragged() if kind == "ragged" else batch.paged()
+    names = inspect.signature(constructor_of(info.name)).parameters
+    roles = dict(zip(info.operands, names, strict=False))
+    outputs = [np.zeros_like(batch.operands["query"]),
+               np.zeros(batch.operands["query"].shape[:2], "float32")]  # fmt: skip
+    rest = iter(map(tvm.runtime.tensor, outputs))
+    arguments = [
+        _argument(param, batch.operands[roles[k]]) if k in roles else next(rest)
+        for k, param in enumerate(func.params)
+    ]
+    mod = tvm.IRModule({"main": func.with_attr("global_symbol", "main")})
+    new = own_attention(mod, target or native_target())
+    assert not new["main"].same_as(mod["main"])
+    tvm.compile(new if own else mod, target=target or native_target())["main"](*arguments)
+    out, merged = (a.numpy() for k, a in enumerate(arguments) if k not in roles)
+    if case.dtype == "bfloat16" and out.dtype == "uint16":  # TVM's arrays have its bits
+        out = out.view(ml_dtypes.bfloat16)
+    return [out, merged, *batch.attention()]
+
+
+def _argument(param: Any, value: Any) -> Any:
+    return tvm.runtime.tensor(value) if is_buffer_var(param) else value
+
+
+def check(kind: str, case: Case, cpu: bool = False, target: Any = None, own: bool = True) -> None:
+    out, merged, expected, logarithms = attended(kind, case, cpu, target, own)
+    error = ERRORS[case.dtype]
+    assert np.abs(expected).max() > 0.2
+    np.testing.assert_allclose(out.astype("float64"), expected, rtol=error, atol=error)
+    np.testing.assert_allclose(merged, logarithms, rtol=error, atol=error)
+
+
+ONE = (1, 1, 1, 1)
+DECODES = {
+    "one head, with an empty sequence": Case(1, 1, 32, "float32", ONE, (5, 40, 0, 17)),
+    "heads share keys": Case(2, 8, 64, "float16", ONE[:3], (33, 1, 64)),
+    "seven heads for one": Case(1, 7, 80, "float32", ONE[:2], (70, 31)),
+    "features without a common vector": Case(2, 2, 36, "float32", ONE[:1], (50,)),
+    "pages of four": Case(2, 4, 32, "float32", ONE[:3], (3, 4, 45), page=4),
+    "bfloat16": Case(2, 4, 64, "bfloat16", ONE[:2], (20, 33)),
+    "turned": Case(1, 4, 32, "float16", ONE[:2], (20, 33), turned=1),
+    "hidden tokens": Case(1, 2, 32, "float32", ONE[:3], (40, 33, 70), turned=1,
+                          hidden=((1, 9), (4, 20), (0, 37))),
+    "16 heads for one": Case(1, 16, 64, "float32", ONE[:1], (1000,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DECODES)
+def test_one_query_for_each_sequence(name: str) -> None:
+    check("decode", DECODES[name])
+
+
+PREFILLS = {
+    "causal": Case(2, 4, 32, "float32", (3, 20, 1), (5, 40, 17)),
+    "not causal": Case(1, 4, 32, "float16", (3, 20, 1), (5, 40, 17), causal=0),
+    "no rows, and all rows": Case(1, 2, 32, "float32", (0, 50, 0), (5, 50, 7)),
+    "fewer keys than rows": Case(1, 2, 32, "float32", (9, 3), (4, 3)),
+    "turned": Case(1, 3, 32, "float32", (4, 9), (6, 70), turned=1),
+    "a window": Case(1, 2, 32, "float32", (3, 4), (40, 70), hidden=((2, 5), (4, 20)), window=40),
+    "a window, not causal": Case(1, 2, 32, "float32", (3,), (40,), causal=0, hidden=((2, 5),),
+                                 window=8),
+    "bfloat16, pages of eight": Case(2, 4, 64, "bfloat16", (5,), (33,), page=8, turned=1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PREFILLS)
+def test_rows_of_sequences_over_pages(name: str) -> None:
+    check("prefill", PREFILLS[name])
+
+
+RAGGED = {
+    "causal": Case(2, 4, 32, "float16", (3, 20, 1), (3, 40, 5)),
+    "turned, not causal": Case(1, 4, 32, "float32", (3, 0, 7), (3, 9, 33), causal=0, turned=1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RAGGED)
+def test_rows_of_sequences_over_keys(name: str) -> None:
+    check("ragged", RAGGED[name])
+
+
+CPU = {
+    "decode": DECODES["heads share keys"],
+    "prefill": PREFILLS["causal"],
+    "ragged": RAGGED["causal"],
+}
+
+
+@pytest.mark.parametrize("kind", CPU)
+def test_kernels_for_cpus_are_replaced_too(kind: str) -> None:
+    check(kind, CPU[kind], cpu=True)
+    hidden = replace(CPU[kind], hidden=((1, 1), (0, 0), (1, 2)))
+    if kind == "decode":
+        check(kind, hidden, cpu=True)
+    if kind == "prefill":
+        check(kind, replace(hidden, window=30), cpu=True)
+
+
+@pytest.mark.parametrize("kind", ["decode", "ragged", "prefill"])
+def test_kernels_for_cpus_compute_what_ours_do(kind: str) -> None:
+    check(kind, CPU[kind], cpu=True, own=False)
+
+
+@pytest.mark.parametrize("cpu", ["haswell", "skylake-avx512"])
+def test_tiles_run_in_several_threads(cpu: str) -> None:
+    target = {"kind": "llvm", "mcpu": cpu, "num-cores": 2}
+    check("prefill", PREFILLS["causal"], target=tvm.target.Target(target))
+
+
+@cache
+def tree() -> Any:
+    return strip(library.tree_attn(1, 2, 32, "float16", {}, _target()))
+
+
+def test_other_functions_stay() -> None:
+    case = DECODES["heads share keys"]
+    ((_, mutant), *_) = mutants(generated("decode", case, False))
+    for func in (tree(), mutant):
+        mod = tvm.IRModule({"main": func})
+        assert own_attention(mod, native_target()) is mod
+
+
+def test_other_targets_keep_their_kernels() -> None:
+    mod = tvm.IRModule({"main": generated("decode", DECODES["heads share keys"], True)})
+    assert own_attention(mod, tvm.target.Target("c")) is mod
