@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from opinfo.analysis import OpInfo
 from opinfo.analysis.answer.recover import analyse
 from opinfo.testing.strip import strip
 from tests.analysis.foreign import corpus
 from tests.analysis.foreign.case import Foreign, judge
+from tests.analysis.foreign.execute import difference
 
 EVERY = 7
 ALL = [(family, c) for family, c in corpus() if not family.startswith("unseen")]
@@ -37,3 +39,20 @@ def test_foreign_forms_are_the_operators_they_are(case: Foreign) -> None:
 def test_the_corpus_is_large() -> None:
     assert sum(bool(c.op) for _, c in ALL) >= 200
     assert sum(not c.op for _, c in ALL) >= 25
+
+
+#: The interpreter of threads has no blocks that reduce across them.
+ACROSS_THREADS = "softmax: rows by threads"
+EXECUTED = [c for family, c in corpus() if family == "unseen3" and c.form != ACROSS_THREADS][
+    ::EVERY
+]
+
+
+@pytest.mark.parametrize("case", EXECUTED, ids=lambda c: c.form)
+def test_answers_compute_what_the_programs_do(case: Foreign) -> None:
+    func = strip(case.build())
+    info = analyse(func).of(func).info
+    verdict, why = judge(case, info)
+    assert verdict != "wrong", why
+    if isinstance(info, OpInfo):
+        assert not difference(func, info.name, info.attrs, info.operands)
