@@ -33,6 +33,9 @@ def _ge0(poly: Int) -> Term:
     chosen = _over_choice(poly, ge0)
     if chosen is not None:
         return chosen
+    bounded = _over_extreme(poly)
+    if bounded is not None:
+        return bounded
     floored = _unfloor(poly)
     if floored is not None:
         return ge0(floored)
@@ -54,6 +57,16 @@ def _over_choice(poly: Int, test: Callable[[Int], Term]) -> Term | None:
     others = poly - as_int(atom) * linear[0][1]
     yes, no = (test(as_int(v) * linear[0][1] + others) for v in (a, b))
     return ite(condition, yes, no)
+
+
+def _over_extreme(poly: Int) -> Term | None:
+    """``d + c * min(a, b) >= 0`` iff ``d + c*a >= 0`` and ``d + c*b >= 0``; max if ``c < 0``."""
+    for mono, c in poly.terms:
+        atom = mono[0] if len(mono) == 1 else None
+        if isinstance(atom, CallTerm) and atom.op == ("min" if c > 0 else "max"):
+            others = poly - as_int(atom) * c
+            return conj(*(ge0(others + as_int(a) * c) for a in atom.args))
+    return None
 
 
 def _unfloor(poly: Int) -> Int | None:

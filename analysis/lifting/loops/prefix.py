@@ -1,13 +1,16 @@
 """A normal form for prefix reductions: ``⊕_{r < n, r <= y} f(r)`` from the identity.
 
 - a peeled first iteration: ``f(-1) ⊕ ⊕_{r < n} f(r)`` becomes ``⊕_{r < n + 1} f(r - 1)``;
+- two loops over one range in turn: ``⊕_{r < n} f(r) ⊕ ⊕_{r < m} f(n + r)`` becomes
+  ``⊕_{r < n + m} f(r)``;
 - a separate first element: ``(a ⊕ ⊕_{r < y} f(r)) if y >= 1 else a`` needs no selection.
 """
 
 from __future__ import annotations
 
 from ...proofs.prove import prove
-from ...terms.condition_terms import conj, ite, negate, parts
+from ...terms.condition_terms import atom_of, conj, ite, negate, parts
+from ...terms.order import nonneg
 from ...terms.reduction_terms import identity, reduce, split_guard
 from ...terms.term import FALSE, TRUE, CallTerm, Int, Reduce, Term, as_int, fresh, integer
 from ...terms.traversal import substitute, tensors
@@ -30,6 +33,25 @@ def unpeel(reduction: Reduce) -> Term | None:
         unit,
         reduction.dtype,
     )
+
+
+def joined(reduction: Reduce) -> Term | None:
+    """Return one reduction for two of which the second goes on where the first ends; or None."""
+    first = atom_of(reduction.init)
+    if not isinstance(first, Reduce) or first.op != reduction.op or len(reduction.axes) != 1:
+        return None
+    if len(first.axes) != 1:
+        return None
+    (var,), (earlier,) = reduction.axes, first.axes
+    assert var.extent is not None and earlier.extent is not None
+    if not (nonneg(var.extent) and nonneg(earlier.extent)):
+        return None  # a loop of fewer than no iterations has none
+    extent = var.extent + earlier.extent
+    new = fresh(extent, "r")
+    body = substitute(reduction.body, {var: as_int(new) - earlier.extent})
+    if substitute(first.body, {earlier: as_int(new)}) is not body:
+        return None
+    return reduce(reduction.op, (new,), body, first.init, reduction.dtype)
 
 
 def drop_choice(call: CallTerm) -> Term | None:
