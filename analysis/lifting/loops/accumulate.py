@@ -25,6 +25,7 @@ from ...terms.term import (
     Term,
     Var,
     as_int,
+    bare,
     fresh,
     integer,
     polynomial,
@@ -76,10 +77,25 @@ def state_after_loop(var: Var, tensor: TensorVar, value: Term, state: Term) -> T
     rolled = _rolled(var, terms) or _rolled(var, _operands(op, terms))
     if rolled is not None:
         return reduce(op, rolled[0], rolled[1], seed, tensor.dtype)
+    return reduce(op, (var,), _together(op, terms), seed, tensor.dtype)
+
+
+def combined(value: Term, state: Term, var: Var) -> tuple[str, Term] | None:
+    """Return the operation and f of an update ``state ⊕ f``; None for other updates."""
+    op = combiner(value, state)
+    if op is None:
+        return None
+    seed, terms = _peel(value, op, state, var)
+    if seed is None or bare(seed) is not state or any(occurs(state, t) for t in terms):
+        return None
+    return (op, _together(op, terms)) if terms else None
+
+
+def _together(op: str, terms: list[Term]) -> Term:
     body = terms[0]
     for term in terms[1:]:
         body = _combine(op, body, term)
-    return reduce(op, (var,), body, seed, tensor.dtype)
+    return body
 
 
 def _operands(op: str, terms: Iterable[Term]) -> list[Term]:

@@ -37,6 +37,7 @@ from .accumulate import NoReduction, accumulate, runs
 from .fold import close_together
 from .scan import close_scan
 from .scatter_loops import close_scatter, scatters
+from .scattered_sums import close_scattered_sum
 
 
 def close(var: Var, body: Effects) -> Effects:
@@ -150,6 +151,9 @@ def _close(var: Var, tensor: TensorVar, write: Write, carried: Set[Term], body: 
             return accumulate(var, tensor, write, state)
         except NoReduction:
             pass
+    scattered = close_scattered_sum(var, tensor, write, carried, body)
+    if scattered is not None:
+        return scattered
     group = _group(var, tensor, body)
     if group is not None:
         places = {t: n for n, t in enumerate(body.writes)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from opinfo.analysis.lifting.lift import lift
+from opinfo.analysis.lifting.tir.unliftable import Unliftable
 
 from ..foreign.case import script
 from ..foreign.unseen3.programs import symbolic
@@ -104,3 +105,70 @@ def test_a_symbolic_sum_and_its_rest() -> None:
     assert _lifted(SYMBOLIC.format(rest="k % 4"), "k") == plain
     assert _lifted(SYMBOLIC.format(rest="k % 2"), "k") != plain
     assert _lifted(NEGATIVE, "k") != plain
+
+
+ZERO_FILL = """
+for y in range({size}):
+    out[y] = T.float32(0)
+"""
+SCATTERED = (
+    ZERO_FILL
+    + """
+for i in {loop}:
+    for a in range(3):
+        out[{element}] = out[{element}] + x[i] * w[a]
+"""
+)
+GATHERED = (
+    ZERO_FILL
+    + """
+for y, a in T.grid({size}, 3):
+    if {hits} and 0 <= {source} and {source} < 5:
+        out[y] += x[{source}] * w[a]
+"""
+)
+#: The size of the result, the element that is added to, where it is hit, and the iteration.
+SCATTERS = {
+    "stride 1": (7, "i + a", "True", "(y - a)"),
+    "stride 2": (11, "2 * i + a", "(y - a) % 2 == 0", "((y - a) // 2)"),
+    "stride 3, dilated, from 1": (19, "3 * i + 2 * a + 1", "(y - 2 * a - 1) % 3 == 0",
+                                  "((y - 2 * a - 1) // 3)"),
+    "backwards": (11, "10 - 2 * i - a", "(10 - y - a) % 2 == 0", "((10 - y - a) // 2)"),
+}  # fmt: skip
+
+
+def _sum(body: str, size: int) -> str:
+    return repr(lift(script(f"x 5; w 3; out {size}", body)()))
+
+
+@pytest.mark.parametrize("name", SCATTERS)
+def test_a_scattered_sum_is_the_sum_at_each_element(name: str) -> None:
+    size, element, hits, source = SCATTERS[name]
+    scattered = SCATTERED.format(size=size, loop="range(5)", element=element)
+    gathered = GATHERED.format(size=size, hits=hits, source=source)
+    assert _sum(scattered, size) == _sum(gathered, size)
+    other = gathered.replace("w[a]", "w[2 - a]")
+    assert _sum(scattered, size) != _sum(other, size)
+
+
+@pytest.mark.parametrize(
+    "loop",
+    ["T.parallel(5)", "T.vectorized(5)", 'T.thread_binding(5, "threadIdx.x")'],
+)
+def test_a_scattered_sum_of_concurrent_iterations_is_a_race(loop: str) -> None:
+    with pytest.raises(Unliftable):
+        _sum(SCATTERED.format(size=11, loop=loop, element="2 * i + a"), 11)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("out[2 * i + a] + x", "out[2 * i + a] * T.float32(0.5) + x"),
+        ("out[2 * i + a] + x", "out[10 - 2 * i - a] + x"),
+        ("* w[a]", "* out[a]"),
+    ],
+)
+def test_other_updates_are_not_scattered_sums(change: tuple[str, str]) -> None:
+    body = SCATTERED.format(size=11, loop="range(5)", element="2 * i + a")
+    with pytest.raises(Unliftable):
+        _sum(body.replace(*change), 11)
