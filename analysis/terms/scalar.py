@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from .condition_terms import conj, disj, eq0, ge0, ite, negate
 from .integer import floordiv
 from .order import nonneg
-from .term import CallTerm, Const, Int, Term, as_int, const, raw_call
+from .term import CallTerm, Const, Int, Term, as_int, const, integer, raw_call
 from .term.work_budget import spend
 
 #: No index exceeds it, so ``min(n, MAX_INT64)`` is n.
@@ -76,6 +76,9 @@ def call(op: str, args: tuple[Term, ...], dtype: str) -> Term:
         value = args[0].const
         if value is not None and abs(value) <= WHOLE[dtype]:
             return const(float(value), dtype)
+    if op == "cast" and isinstance(args[0], CallTerm) and args[0].dtype == "bool":
+        one, zero = _flags(dtype)
+        return ite(args[0], one, zero)
     if op in FOLDED and dtype in WHOLE:
         folded = _whole_literal(op, args, dtype)
         if folded is not None:
@@ -94,6 +97,17 @@ def call(op: str, args: tuple[Term, ...], dtype: str) -> Term:
 FOLDED: Mapping[str, Callable[[float, float], float]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul,
 }  # fmt: skip
+
+
+def _flags(dtype: str) -> tuple[Term, Term]:
+    """One and zero, to which a condition is cast."""
+    if dtype in ("int", "int32", "int64"):
+        return integer(1), integer(0)
+    return (
+        (const(1.0, dtype), const(0.0, dtype))
+        if "float" in dtype
+        else (const(1, dtype), const(0, dtype))
+    )
 
 
 def _root(value: object, dtype: str) -> float | None:

@@ -55,6 +55,8 @@ def close(var: Var, body: Effects) -> Effects:
         for position, write in enumerate(writes):
             carried = carried_by(var, write, body)
             value = None if carried else pinned_value(write.guard, var)
+            if value is not None and tensors(value) and any(e.atom is var for e in write.index):
+                value = None  # the element says which iteration it is, not the data
             if value is not None and var.extent is not None:
                 write = _fix(write, var, value)
                 inside = conj(write.guard, ge0(value), ge0(var.extent - 1 - value))

@@ -14,14 +14,17 @@ from tests.analysis.foreign.execute import difference
 EVERY = 7
 ALL = [(family, c) for family, c in corpus() if not family.startswith("unseen")]
 #: Forms beside the sample: clamps by comparisons, literals that are not quite an operator's.
-FORMS = ("clipped by two ifs", "relu6 by two Selects", "gelu, divided by the root of two")
+FORMS = ("clipped by two ifs", "relu6 by two Selects", "gelu, divided by the root of two",
+         "one hot by a comparison of every column", "one hot by a cast", "sigmoid by tanh",
+         "tanh by sigmoid", "gelu by a sigmoid of twice the argument of tanh",
+         "rows by index, a while loop over columns", "k in a while loop",
+         "scattered: each input adds its kernel to the output")  # fmt: skip
 SAMPLE = [
     pytest.param(c, id=f"{family}-{c.form}")
     for family, c in [*ALL[::EVERY], *((f, c) for f, c in corpus() if c.form in FORMS)]
 ]
 #: Of the sample: they may be refused, never answered wrongly.
 UNKNOWN = (
-    "scattered from the input",
     "winograd",
     "online",
     "group_norm by hand",
