@@ -12,6 +12,7 @@ from functools import cache, cached_property
 from ...proofs.implication import follows_from
 from ...solving.integer_equations import solve
 from ...terms.condition_terms import conj, eq0, ge0, ite, parts
+from ...terms.integer import floordiv
 from ...terms.order import bounds, nonneg, ranges_over
 from ...terms.term import (
     FALSE,
@@ -24,6 +25,7 @@ from ...terms.term import (
     Var,
     as_int,
     fresh,
+    integer,
     load,
     variable,
 )
@@ -69,7 +71,22 @@ class Write:
             return {v: as_int(ys[d]) for v, d in self.places.items()}
         solution = solve(self.vars, list(zip(self.index, map(as_int, ys), strict=True)))
         forward = dict(zip(ys, self.index, strict=True))
-        return {v: p for v, p in solution.items() if ints(p, forward) is as_int(v)}
+        inverse = {v: p for v, p in solution.items() if ints(p, forward) is as_int(v)}
+        return inverse | self._digits(inverse, forward)
+
+    def _digits(self, inverse: dict[Var, Int], forward: dict[Var, Int]) -> dict[Var, Int]:
+        """The inverse at ``c * v + k`` for ``0 < k < c`` as ``Y // c``, which all k share."""
+        out: dict[Var, Int] = {}
+        for y, coordinate in forward.items():
+            linear = [(m, c) for m, c in coordinate.terms if m]
+            shift = next((c for m, c in coordinate.terms if not m), 0)
+            if len(linear) != 1 or len(linear[0][0]) != 1:
+                continue
+            if linear[0][0][0] in inverse and 0 < shift < linear[0][1]:
+                digit = floordiv(as_int(y), integer(linear[0][1]))
+                if ints(digit, forward) is as_int(linear[0][0][0]):
+                    out[linear[0][0][0]] = digit  # type: ignore[index]
+        return out
 
     @cached_property
     def with_fresh_variables(self) -> Write:
