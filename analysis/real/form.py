@@ -53,6 +53,7 @@ from .polynomial import (
     to_term,
 )
 from .reroll import forward, prolong, reroll_sum
+from .rescaled import rescaled_sum, without_constants
 
 
 def real(term: Term) -> Term:
@@ -131,8 +132,17 @@ class _Real:
         return out
 
     def fold(self, fold: Fold) -> Poly:
-        """Return ``for k: s = max(s, g)`` as a maximum over k, if g does not read s."""
+        """Return ``for k: s = max(s, g)`` as a maximum over k, if g does not read s.
+
+        Of several states, those of `rescaled` are reduced to one.
+        """
         if len(fold.states) != 1:
+            shorter = without_constants(fold, self.poly)
+            if shorter is not None:
+                return self.poly(shorter)
+            total = rescaled_sum(fold, self.poly)
+            if total is not None:
+                return self.poly(total)
             return poly_of(rebuild(fold, self), fold.dtype)
         state, update = fold.states[0], self(fold.updates[0])
         for op in ("max", "min", "add"):
@@ -259,5 +269,6 @@ def _ite(to_real: _Real, call: CallTerm) -> Poly:
 
 _RULES: dict[str, Rule] = {
     "add": _add, "sub": _add, "mul": _mul, "div": _div, "pow": _pow, "log2": _log2,
-    "sigmoid": _sigmoid, "tanh": _tanh, "cast": _cast, "max": _extreme, "min": _extreme, "abs": _abs, "ite": _ite,
+    "sigmoid": _sigmoid, "tanh": _tanh, "cast": _cast, "max": _extreme, "min": _extreme,
+    "abs": _abs, "ite": _ite,
 }  # fmt: skip
