@@ -9,10 +9,22 @@
 from __future__ import annotations
 
 from ...proofs.prove import prove
-from ...terms.condition_terms import atom_of, conj, ite, negate, parts
+from ...terms.condition_terms import atom_of, conj, ge0, ite, negate, parts
 from ...terms.order import nonneg
 from ...terms.reduction_terms import identity, reduce, split_guard
-from ...terms.term import FALSE, TRUE, CallTerm, Int, Reduce, Term, as_int, fresh, integer
+from ...terms.term import (
+    FALSE,
+    TRUE,
+    ZERO,
+    CallTerm,
+    Int,
+    Reduce,
+    Term,
+    Var,
+    as_int,
+    fresh,
+    integer,
+)
 from ...terms.traversal import substitute, tensors
 
 
@@ -59,6 +71,8 @@ def drop_choice(call: CallTerm) -> Term | None:
     condition, yes, no = call.args
     for holds, full, empty in ((condition, yes, no), (negate(condition), no, yes)):
         term = full.atom if isinstance(full, Int) else full
+        if isinstance(term, Reduce) and term.init is not empty and _is_first(holds, term, empty):
+            return full
         if not isinstance(term, Reduce) or term.init is not empty:
             continue
         unit = identity(term.op, term.dtype)
@@ -69,6 +83,22 @@ def drop_choice(call: CallTerm) -> Term | None:
         if len(remaining) < len(parts(holds)):
             return ite(conj(*remaining), full, empty)
     return None
+
+
+def _is_first(holds: Term, reduction: Reduce, single: Term) -> bool:
+    """Whether the reduction is a single element where the condition ``y >= 1`` does not hold."""
+    if not (isinstance(holds, CallTerm) and holds.op == "ge0" and len(reduction.axes) == 1):
+        return False
+    coordinate = (as_int(holds.args[0]) + 1).atom
+    unit = identity(reduction.op, reduction.dtype)
+    if not isinstance(coordinate, Var) or unit is None or reduction.init is not unit:
+        return False
+    (axis,) = reduction.axes
+    guard, body = split_guard(reduction.body, unit)
+    if guard is not ge0(as_int(coordinate) - as_int(axis)) or axis.extent is not coordinate.extent:
+        return False
+    first = {axis: ZERO, coordinate: ZERO}
+    return substitute(body, first) is substitute(single, {coordinate: ZERO})
 
 
 def _never(guard: Term, term: Term) -> bool:

@@ -172,3 +172,30 @@ def test_other_updates_are_not_scattered_sums(change: tuple[str, str]) -> None:
     body = SCATTERED.format(size=11, loop="range(5)", element="2 * i + a")
     with pytest.raises(Unliftable):
         _sum(body.replace(*change), 11)
+
+
+FLOATS = """
+for i in range(6):
+    out[i] = T.float32({start})
+    for a in range(3):
+        if {inside}:
+            out[i] += T.float32({number})
+"""
+
+
+@pytest.mark.parametrize(
+    ("start", "inside", "number", "counted"),
+    [
+        (0, "1 <= i + a and i + a < 7", 1, True),
+        (0, "1 <= i + a and i + a < 7", 0.1, False),  # each sum is rounded
+        (1, "1 <= i + a and i + a < 7", 1, False),
+        (0, "x[i + a] < T.float32(0)", 1, False),
+    ],
+)
+def test_ones_are_counted_where_no_sum_is_rounded(
+    start: int, inside: str, number: float, counted: bool
+) -> None:
+    body = FLOATS.format(start=start, inside=inside, number=number)
+    text = repr(lift(script("x 8; out 6", body)()))
+    assert ("add_{" not in text) is counted
+    assert ("min(" in text) is counted
