@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 
 from .condition_terms import conj, disj, eq0, ge0, ite, negate
 from .integer import floordiv
-from .order import nonneg
+from .order import bounds, nonneg
 from .term import CallTerm, Const, Int, Term, as_int, const, integer, raw_call
 from .term.work_budget import spend
 
@@ -87,6 +87,10 @@ def call(op: str, args: tuple[Term, ...], dtype: str) -> Term:
         root = _root(args[0].value, dtype)
         if root is not None:
             return const(root, dtype)
+    if op in ("add", "shl", "shr") and dtype in NARROW:
+        simple = _shift(op, args) if op != "add" else _without_zero(args)
+        if simple is not None:
+            return simple
     if op in COMMUTES:
         args = tuple(sorted(args, key=lambda term: term.uid))
     out = raw_call(op, args, dtype)
@@ -97,6 +101,46 @@ def call(op: str, args: tuple[Term, ...], dtype: str) -> Term:
 FOLDED: Mapping[str, Callable[[float, float], float]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul,
 }  # fmt: skip
+
+
+#: Integers that are not polynomials, with their bits.
+NARROW = {f"{sign}int{b}": b for sign in ("", "u") for b in (8, 16)} | {"uint32": 32, "uint64": 64}
+
+
+def _without_zero(args: tuple[Term, ...]) -> Term | None:
+    """``0 + x`` is x."""
+    for zero, other in (args, args[::-1]):
+        if is_const(zero, 0):
+            return other
+    return None
+
+
+def _shift(op: str, args: tuple[Term, ...]) -> Term | None:
+    """``x << 0`` is x; ``(x & (mask << s)) >> s`` is ``(x >> s) & mask`` if no bit is lost."""
+    value, by = args
+    if is_const(by, 0):
+        return value
+    dtype = value.dtype
+    if op == "shl" or not dtype.startswith("uint") or not isinstance(value, CallTerm):
+        return None
+    for mask, other in (value.args, value.args[::-1]) if value.op == "bitand" else ():
+        if isinstance(mask, CallTerm) and mask.op == "shl" and mask.args[1] is by:
+            bits, most = mask.args[0], _most(by)
+            if isinstance(bits, Const) and isinstance(bits.value, int) and most is not None:
+                if bits.value >= 0 and bits.value << most < 2 ** NARROW[dtype]:
+                    return call("bitand", (call("shr", (other, by), dtype), bits), dtype)
+    return None
+
+
+def _most(by: Term) -> int | None:
+    """The greatest number of bits of a shift."""
+    if isinstance(by, Const):
+        return by.value if isinstance(by.value, int) else None
+    index = by.args[0] if isinstance(by, CallTerm) and by.op == "cast" else by
+    lo, hi = bounds(index) if isinstance(index, Int) else (None, None)
+    if lo is None or hi is None or lo.const is None or hi.const is None or lo.const < 0:
+        return None
+    return hi.const if hi.const < 2**7 else None
 
 
 def _flags(dtype: str) -> tuple[Term, Term]:

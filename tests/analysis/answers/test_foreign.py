@@ -21,7 +21,12 @@ FORMS = ("clipped by two ifs", "relu6 by two Selects", "gelu, divided by the roo
          "scattered: each input adds its kernel to the output",
          "softmax online, with scalars in registers", "online: maximum and sum in one pass",
          "sum with Kahan's compensation (equal up to rounding)",
-         "interleaved pairs: a stack seen flat")  # fmt: skip
+         "interleaved pairs: a stack seen flat", "lower triangle by two loops a row",
+         "average pool that counts the elements inside", "running products in place",
+         "convolution: fused, predicated, threads",
+         "eight values of four bits a word, masked and then shifted",
+         "groups quantised to bytes by their largest magnitude, one loop nest",
+         "SwiGLU of the two halves of a row, by an exponential")  # fmt: skip
 SAMPLE = [
     pytest.param(c, id=f"{family}-{c.form}")
     for family, c in [*ALL[::EVERY], *((f, c) for f, c in corpus() if c.form in FORMS)]

@@ -130,12 +130,13 @@ CASES = [
         "x 8,8; out 8,8",
         f"""
         s = T.alloc_buffer((8, 8), scope="shared")
-        for ty in {_TY(8)}:
-            for tx in {_T(8)}:
-                s[ty, tx ^ ty] = x[ty, tx]
-        for ty in {_TY(8)}:
-            for tx in {_T(8)}:
-                out[ty, tx] = s[tx, ty ^ tx]
+        for b in {_B(1)}:
+            for ty in {_TY(8)}:
+                for tx in {_T(8)}:
+                    s[ty, tx ^ ty] = x[ty, tx]
+            for ty in {_TY(8)}:
+                for tx in {_T(8)}:
+                    out[ty, tx] = s[tx, ty ^ tx]
         """,
         "relax.permute_dims",
         axes=[1, 0],
