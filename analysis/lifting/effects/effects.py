@@ -7,7 +7,7 @@ holds, ``buffer[index] = value``. Loads inside it are from the state *before* th
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 
 from ...proofs.implication import follows_from
 from ...solving.integer_equations import solve
@@ -188,11 +188,11 @@ class Effects:
         self.writes: dict[TensorVar, list[Write]] = {}
         self.outer: set[TensorVar] = set()  # read by values that were bound outside
 
-    def read(self, tensor: TensorVar, index: tuple[Int, ...]) -> Term:
-        """Return the element after these effects."""
+    def read(self, tensor: TensorVar, index: tuple[Int, ...], facts: tuple[Term, ...] = ()) -> Term:
+        """Return the element after these effects, where the facts hold."""
         pending: list[tuple[Term, Term]] = []
         value: Term | None = None
-        inside = _load_facts(tensor, index)
+        inside = (*_load_facts(tensor, index), *facts)
         for write in reversed(self.writes.get(tensor, ())):
             condition, element = write.at(index, tensor.name)
             if inside:
@@ -235,15 +235,17 @@ class Effects:
         snapshot = Effects()
         snapshot.writes = {t: list(ws) for t, ws in self.writes.items()}
 
-        def now(term: Term) -> Term:
-            return map_loads(term, written, snapshot.read) if written else term
+        def now(term: Term, guard: Term = TRUE) -> Term:
+            facts = () if guard is TRUE else parts(guard)
+            read = snapshot.read if not facts else partial(snapshot.read, facts=facts)
+            return map_loads(term, written, read) if written else term
 
         for tensor, writes in later.writes.items():
             for write in writes:
                 index = tuple(as_int(now(i)) for i in write.index)
                 full = conj(guard, now(write.guard))
                 if full is not FALSE:
-                    value = now(write.value)
+                    value = now(write.value, full)  # it is stored only where the guard holds
                     self.store(
                         tensor,
                         replace(write, guard=full, index=index, value=value, settled=False),
