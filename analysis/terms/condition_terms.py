@@ -216,10 +216,25 @@ def ite(condition: Term, a: Term, b: Term) -> Term:
             return ite(condition, a, nested.args[2])
         if same_term(nested.args[1], a):
             return ite(disj(condition, nested.args[0]), a, nested.args[2])
+        common = _all_but_opposite(condition, nested.args[0])
+        if common is not None:
+            shared, only = common
+            return ite(shared, ite(only, a, nested.args[1]), nested.args[2])
     if isinstance(condition, CallTerm) and condition.op == "not":
         condition, a, b = condition.args[0], b, a
     out = raw_call("ite", (condition, a, b), "int" if isinstance(a, Int) else a.dtype)
     return as_int(out) if isinstance(a, Int) else out
+
+
+def _all_but_opposite(first: Term, second: Term) -> tuple[Term, Term] | None:
+    """``(c, p)`` for conditions ``c and p`` and ``c and not p``; None for others."""
+    if not all(isinstance(t, CallTerm) and t.op == "and" for t in (first, second)):
+        return None
+    ours, theirs = set(parts(first)), set(parts(second))
+    only, other = ours - theirs, theirs - ours
+    if len(only) != 1 or len(other) != 1 or negate(*only) is not next(iter(other)):
+        return None
+    return conj(*(ours & theirs)), only.pop()
 
 
 def atom_of(term: Term) -> Term | None:

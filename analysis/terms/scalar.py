@@ -79,6 +79,10 @@ def call(op: str, args: tuple[Term, ...], dtype: str) -> Term:
     if op == "cast" and isinstance(args[0], CallTerm) and args[0].dtype == "bool":
         one, zero = _flags(dtype)
         return ite(args[0], one, zero)
+    if op == "sub" and dtype in WHOLE:
+        sign = _sign(args, dtype)
+        if sign is not None:
+            return sign
     if op in FOLDED and dtype in WHOLE:
         folded = _whole_literal(op, args, dtype)
         if folded is not None:
@@ -101,6 +105,19 @@ def call(op: str, args: tuple[Term, ...], dtype: str) -> Term:
 FOLDED: Mapping[str, Callable[[float, float], float]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul,
 }  # fmt: skip
+
+
+def _sign(args: tuple[Term, ...], dtype: str) -> Term | None:
+    """``(a < b) - (b < a)`` as a choice: not both hold, also of NaN."""
+    flags = [t.args for t in args if isinstance(t, CallTerm) and t.op == "ite"]
+    if len(flags) != 2 or any(not is_const(a[1], 1) or not is_const(a[2], 0) for a in flags):
+        return None
+    first, second = flags[0][0], flags[1][0]
+    tests = isinstance(first, CallTerm) and isinstance(second, CallTerm)
+    if not tests or (first.op, second.op) != ("lt", "lt") or first.args != second.args[::-1]:
+        return None
+    one, zero = _flags(dtype)
+    return ite(first, one, ite(second, const(-1.0, dtype), zero))
 
 
 #: Integers that are not polynomials, with their bits.

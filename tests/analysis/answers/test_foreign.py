@@ -26,7 +26,10 @@ FORMS = ("clipped by two ifs", "relu6 by two Selects", "gelu, divided by the roo
          "convolution: fused, predicated, threads",
          "eight values of four bits a word, masked and then shifted",
          "groups quantised to bytes by their largest magnitude, one loop nest",
-         "SwiGLU of the two halves of a row, by an exponential")  # fmt: skip
+         "SwiGLU of the two halves of a row, by an exponential",
+         "convolution: padded at each tile of rows", "product: uneven tiles in threads",
+         "clip by a chain of ifs", "index of the smallest, a pair of scalars",
+         "sign by two comparisons", "concatenation of three, a flat loop with guards")  # fmt: skip
 SAMPLE = [
     pytest.param(c, id=f"{family}-{c.form}")
     for family, c in [*ALL[::EVERY], *((f, c) for f, c in corpus() if c.form in FORMS)]
