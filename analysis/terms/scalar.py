@@ -76,7 +76,12 @@ def call(op: str, args: tuple[Term, ...], dtype: str) -> Term:
         value = args[0].const
         if value is not None and abs(value) <= WHOLE[dtype]:
             return const(float(value), dtype)
-    if op == "cast" and isinstance(args[0], CallTerm) and args[0].dtype == "bool":
+    if (
+        op == "cast"
+        and dtype != "bool"
+        and isinstance(args[0], CallTerm)
+        and (args[0].dtype == "bool")
+    ):
         one, zero = _flags(dtype)
         return ite(args[0], one, zero)
     if op == "sub" and dtype in WHOLE:
@@ -113,8 +118,9 @@ def _sign(args: tuple[Term, ...], dtype: str) -> Term | None:
     if len(flags) != 2 or any(not is_const(a[1], 1) or not is_const(a[2], 0) for a in flags):
         return None
     first, second = flags[0][0], flags[1][0]
-    tests = isinstance(first, CallTerm) and isinstance(second, CallTerm)
-    if not tests or (first.op, second.op) != ("lt", "lt") or first.args != second.args[::-1]:
+    if not (isinstance(first, CallTerm) and isinstance(second, CallTerm)):
+        return None
+    if (first.op, second.op) != ("lt", "lt") or first.args != second.args[::-1]:
         return None
     one, zero = _flags(dtype)
     return ite(first, one, ite(second, const(-1.0, dtype), zero))

@@ -85,7 +85,7 @@ class Write:
             if linear[0][0][0] in inverse and 0 < shift < linear[0][1]:
                 digit = floordiv(as_int(y), integer(linear[0][1]))
                 if ints(digit, forward) is as_int(linear[0][0][0]):
-                    out[linear[0][0][0]] = digit  # type: ignore[index]
+                    out[linear[0][0][0]] = digit
         return out
 
     @cached_property

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .programs import program
 
-_TAKE = {"axis": 0, "mode": "fast"}
+_TAKE: dict[str, Any] = {"axis": 0, "mode": "fast"}
 
 CASES = [
     program(
