@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import tvm
+
 from ..case import Foreign
-from . import kernels, moves, products, rows, scalars, windows
+from . import kernels, moves, products, rows, scalars, schedules, windows
 from .programs import changed, program
 
 _ALL = [c for part in (kernels, moves, products, rows, scalars, windows) for c in part.CASES]
@@ -19,7 +21,61 @@ def _near(why: str, form: str, *steps: tuple[str, str], op: str = "", **attrs: A
     return changed(f"{form}: {why}", case, *steps, op=op, **attrs)
 
 
+def _tiled(why: str, form: str, old: str, new: str) -> Foreign:
+    """A scheduled program with a part of its script replaced."""
+    (case,) = (c for c in schedules.CASES if c.form == form)
+
+    def build() -> Any:
+        text = case.build().script()
+        assert old in text, (form, old)
+        return tvm.script.from_source(text.replace(old, new))
+
+    return Foreign(f"{form}: {why}", build)
+
+
 CASES = [
+    _tiled(
+        "the last row of a tile is not staged",
+        "convolution: padded at each tile of rows",
+        "T.where(yy_0 * 3 + ax1 < 9)",
+        "T.where(yy_0 * 3 + ax1 < 8)",
+    ),
+    _tiled(
+        "a row too few for each tile",
+        "convolution: padded at each tile of rows",
+        "T.grid(4, 5, 9)",
+        "T.grid(4, 4, 9)",
+    ),
+    _tiled(
+        "the last row is not fetched",
+        "product: uneven tiles in threads",
+        "// 5 < 10 and",
+        "// 5 < 9 and",
+    ),
+    _tiled(
+        "the last column is not fetched",
+        "product: uneven tiles in threads",
+        "% 4 < 9 and",
+        "% 4 < 8 and",
+    ),
+    _tiled(
+        "steps of four for tiles of five",
+        "product: uneven tiles in threads",
+        "v_r = T.axis.reduce(15, r_0 * 5 + r_1)",
+        "v_r = T.axis.reduce(15, r_0 * 4 + r_1)",
+    ),
+    _tiled(
+        "the reduction is short by one",
+        "product: uneven splits, vectors, decomposed",
+        "r_0 * 7 + r_1 < 20",
+        "r_0 * 7 + r_1 < 19",
+    ),
+    _tiled(
+        "the reduction is short by one",
+        "convolution: fused, predicated, threads",
+        "rc_ry_rx_fused_0 * 5 + rc_ry_rx_fused_1 < 36",
+        "rc_ry_rx_fused_0 * 5 + rc_ry_rx_fused_1 < 35",
+    ),
     _near(
         "the tail is short by one",
         "k unrolled by four with a tail",
