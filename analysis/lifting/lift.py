@@ -28,6 +28,7 @@ from .loops.scatter_loops import by_data
 from .loops.while_loops import close_while
 from .outputs import check_outputs, output, updates
 from .tir.annotations import check_annotations, check_keys
+from .tir.counted_while import with_counted_loops
 from .tir.expression_checks import check_index
 from .tir.node import items, script
 from .tir.unliftable import Unliftable
@@ -111,7 +112,7 @@ class Executor(Loops):
         rule(stmt)
 
     def run_SeqStmt(self, stmt: Any) -> None:
-        parts = items(stmt.seq)
+        parts = with_counted_loops(items(stmt.seq), self.func)
         for part in parts if self.kernel is None else self.kernel.sequence(parts):
             self.run(part)
 

@@ -7,8 +7,22 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..terms.condition_terms import ge0
+from ..terms.integer import floordiv
 from ..terms.order import bounds
-from ..terms.term import ONE, SIZES, TRUE, ZERO, Fold, Int, TensorVar, Term, Var, as_int, fresh
+from ..terms.term import (
+    ONE,
+    SIZES,
+    TRUE,
+    ZERO,
+    Fold,
+    Int,
+    TensorVar,
+    Term,
+    Var,
+    as_int,
+    fresh,
+    mul,
+)
 from ..terms.traversal import free, subterms, tensors
 from .effects.effects import Effects
 from .kernels import Kernels
@@ -33,9 +47,11 @@ class Loops(Kernels):
 
     def run_For(self, stmt: Any) -> None:
         check_annotations(stmt, stmt.loop_var.name)
-        if stmt.step is not None and self.reader.index(stmt.step) is not ONE:
-            raise Unliftable("a loop with a step is not supported", stmt.loop_var.name)
+        step = ONE if stmt.step is None else self.reader.index(stmt.step)
+        if step.const is None or step.const < 1:
+            raise Unliftable("the step of a loop is not a positive number", stmt.loop_var.name)
         extent, start = self.reader.index(stmt.extent), self.reader.index(stmt.min)
+        extent = floordiv(extent + step - 1, step)
         if extent.const is not None and extent.const < 1:
             return
         bound, var = extent, stmt.loop_var
@@ -43,7 +59,7 @@ class Loops(Kernels):
             self.fixed(extent, var.name)
             if tensors(extent) or any(f.kind not in SIZES for f in free(extent)):
                 bound = self.largest(extent, var.name)
-        self.loop(stmt, var, start, extent, bound)
+        self.loop(stmt, var, start, extent, bound, step)
 
     def largest(self, extent: Int, where: str) -> Int:
         """Return an upper bound, over sizes, of an extent that depends on other loops."""
@@ -52,17 +68,21 @@ class Loops(Kernels):
             raise Unliftable("the extent of a loop has no bound in terms of the sizes", where)
         return high
 
-    def loop(self, stmt: Any, loop_var: Any, start: Int, extent: Int, bound: Int) -> None:
-        """Execute ``for var in range(bound): if var < extent: body``."""
+    def loop(
+        self, stmt: Any, loop_var: Any, start: Int, extent: Int, bound: Int, step: Int = ONE
+    ) -> None:
+        """Execute ``for var in range(bound): if var < extent: body`` at ``start + step * var``."""
         tag, kind = thread_tag(stmt), int(getattr(stmt, "kind", 0))
         if tag and not tag.startswith("vthread"):
+            if step is not ONE:
+                raise Unliftable("a loop over threads has a step", tag)
             self.on_thread(stmt, loop_var, start, tag)
             return
         if tag and tag in self.threads:
             raise Unliftable("a thread is bound again inside its own loop", tag)
         var = fresh(bound)
         value = ZERO if bound is ONE else as_int(var)
-        self.env[loop_var] = start + value
+        self.env[loop_var] = start + mul(value, step)
         outside = set(self.values.values())
         runs = TRUE if extent is bound else ge0(extent - 1 - value)
         with self.inside(stmt, var, tag, kind) as iterations:

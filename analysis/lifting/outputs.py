@@ -7,9 +7,11 @@ from dataclasses import replace
 
 from ..proofs.clamp import remove_clamps
 from ..proofs.context import has_choice, simplify, thorough
+from ..terms.condition_terms import ite
 from ..terms.quotient import is_div
-from ..terms.term import CallTerm, TensorVar, Term, Var, as_int, axis
-from ..terms.traversal import subterms, tensors
+from ..terms.term import CallTerm, Int, TensorVar, Term, Var, as_int, axis
+from ..terms.traversal import free, substitute, subterms, tensors
+from .effects.effects import pinned_value
 from .effects.tensor_expression import OutputDefinition
 from .loops.reduction import canonical
 from .state import ExecutionState
@@ -73,7 +75,21 @@ def output(
         raise Unliftable("a buffer local to a thread is read after the kernel", tensor.name)
     if unwritten is not None:
         raise Unliftable("an element is read before it is written", unwritten.name)
-    return OutputDefinition(tensor, axes, canonical(remove_clamps(body)))
+    return OutputDefinition(tensor, axes, canonical(remove_clamps(_at_its_place(body, axes))))
+
+
+def _at_its_place(body: Term, axes: tuple[Int, ...]) -> Term:
+    """Return the body with a coordinate as a number where a selection allows one value of it."""
+    term = body.atom if isinstance(body, Int) else body
+    if not (isinstance(term, CallTerm) and term.op == "ite"):
+        return body
+    condition, yes, no = term.args
+    for var in (a.atom for a in axes):
+        if isinstance(var, Var) and var in free(condition) and var in free(yes):
+            value = pinned_value(condition, var)
+            if value is not None and value.const is not None:
+                yes = substitute(yes, {var: value})
+    return ite(condition, _at_its_place(yes, axes), _at_its_place(no, axes))
 
 
 def _unwritten(

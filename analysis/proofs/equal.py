@@ -31,6 +31,7 @@ from ..terms.term import (
 from ..terms.traversal import replace, substitute
 from .context import simplify, thorough
 from .equal_reductions import Facts, prove_reductions
+from .fold_facts import earlier_indices, in_order
 from .pairing import (
     Different,
     clamp,
@@ -237,9 +238,17 @@ class _Prover:
             theirs[b.states[k]] = call
         for n, k in enumerate(order):
             self.equal(a.inits[n], b.inits[k], facts)
+        invariants = tuple(earlier_indices(a, axis, states))
         for n, k in enumerate(order):
-            term = replace(substitute(a.updates[n], {a.axis: axis}), ours)
-            self.equal(term, replace(substitute(b.updates[k], {b.axis: axis}), theirs), facts)
+            pair = (
+                replace(substitute(a.updates[n], {a.axis: axis}), ours),
+                replace(substitute(b.updates[k], {b.axis: axis}), theirs),
+            )
+            if pair[0] is not pair[1]:
+                rewritten = in_order(pair[0], invariants), in_order(pair[1], invariants)
+                self.proof.ordered |= rewritten != pair
+                pair = rewritten
+            self.equal(*pair, facts)
 
 
 def _implies(a: Term, b: Term) -> Term:

@@ -10,8 +10,9 @@ from functools import partial
 from typing import Protocol
 
 from ..terms.condition_terms import eq0, ge0, parts
+from ..terms.order import nonneg
 from ..terms.show import reason
-from ..terms.term import Int, Reduce, Term, Var, as_int
+from ..terms.term import CallTerm, Const, Int, Reduce, Term, Var, as_int
 from ..terms.traversal import ints, substitute
 from .context import simplify, thorough
 from .pairing import Different, accesses, bijection, first_success, pairings
@@ -37,7 +38,10 @@ def prove_reductions(prover: Prover, a: Reduce, b: Reduce, facts: Facts) -> None
     """Compare reductions under some pairing of their factors."""
     if a.op != b.op:
         raise Different(f"reductions {a.op} and {b.op}")
-    prover.equal(a.init, b.init, facts)
+    if a.init is not b.init and starts_below(a) and starts_below(b):
+        prover.proof.ordered = True
+    else:
+        prover.equal(a.init, b.init, facts)
     first, second = open_reduction(a, prover.proof), open_reduction(b, prover.proof)
     if a.op in ("add", "mul") and a.dtype != "int":
         prover.proof.reassociated = True
@@ -46,6 +50,16 @@ def prove_reductions(prover: Prover, a: Reduce, b: Reduce, facts: Facts) -> None
         for pairs in pairings(first.factors, second.factors)
     )
     first_success(attempts, "reductions differ")
+
+
+def starts_below(reduction: Reduce) -> bool:
+    """Return whether a maximum of magnitudes starts at a number that is not above 0."""
+    init, body = reduction.init, reduction.body
+    if reduction.op != "max" or not (isinstance(body, CallTerm) and body.op == "abs"):
+        return False
+    if not isinstance(init, Const) or not isinstance(init.value, float) or init.value > 0:
+        return False
+    return all(a.extent is not None and nonneg(a.extent - 1) for a in reduction.axes)
 
 
 def _matched(

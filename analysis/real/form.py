@@ -1,7 +1,8 @@
 """Terms in real arithmetic: one form for terms that differ only by rounding.
 
     a / sqrt(b) = a * rsqrt(b)      Σ_k c*f = c * Σ_k f      (a - b)² = a² - 2ab + b²
-    sigmoid(x) = 1 / (1 + exp(-x))  2 ** x = exp2(x)  log2(x) = log(x) / log(2)
+    sigmoid(x) = 1 / (1 + exp(-x))  tanh(x) = 2 / (1 + exp(-2x)) - 1
+    2 ** x = exp2(x)                log2(x) = log(x) / log(2)
     x if 0 < x else k*x = max(x, k*x) for k < 1
 
 A floating-point term becomes a sum of products of atoms with literal coefficients. A factor that
@@ -52,6 +53,7 @@ from .polynomial import (
     to_term,
 )
 from .reroll import forward, prolong, reroll_sum
+from .rescaled import rescaled_sum, without_constants
 
 
 def real(term: Term) -> Term:
@@ -130,8 +132,17 @@ class _Real:
         return out
 
     def fold(self, fold: Fold) -> Poly:
-        """Return ``for k: s = max(s, g)`` as a maximum over k, if g does not read s."""
+        """Return ``for k: s = max(s, g)`` as a maximum over k, if g does not read s.
+
+        Of several states, those of `rescaled` are reduced to one.
+        """
         if len(fold.states) != 1:
+            shorter = without_constants(fold, self.poly)
+            if shorter is not None:
+                return self.poly(shorter)
+            total = rescaled_sum(fold, self.poly)
+            if total is not None:
+                return self.poly(total)
             return poly_of(rebuild(fold, self), fold.dtype)
         state, update = fold.states[0], self(fold.updates[0])
         for op in ("max", "min", "add"):
@@ -210,6 +221,13 @@ def _sigmoid(to_real: _Real, call: CallTerm) -> Poly:
     return inverse({(): 1.0, (exp,): 1.0}, call.dtype)
 
 
+def _tanh(to_real: _Real, call: CallTerm) -> Poly:
+    """``tanh(x) = 2 * sigmoid(2 * x) - 1``, so that gelu by either is one form."""
+    twice = plus({}, to_real.poly(call.args[0]), 2.0)
+    half = _sigmoid(to_real, raw_call("sigmoid", (to_term(twice, call.dtype),), call.dtype))
+    return plus({(): -1.0}, half, 2.0)
+
+
 def _pow(to_real: _Real, call: CallTerm) -> Poly:
     base, exponent = to_real.poly(call.args[0]), to_real.poly(call.args[1])
     if exponent == {(): 2.0}:
@@ -251,5 +269,6 @@ def _ite(to_real: _Real, call: CallTerm) -> Poly:
 
 _RULES: dict[str, Rule] = {
     "add": _add, "sub": _add, "mul": _mul, "div": _div, "pow": _pow, "log2": _log2,
-    "sigmoid": _sigmoid, "cast": _cast, "max": _extreme, "min": _extreme, "abs": _abs, "ite": _ite,
+    "sigmoid": _sigmoid, "tanh": _tanh, "cast": _cast, "max": _extreme, "min": _extreme,
+    "abs": _abs, "ite": _ite,
 }  # fmt: skip

@@ -33,6 +33,9 @@ def _ge0(poly: Int) -> Term:
     chosen = _over_choice(poly, ge0)
     if chosen is not None:
         return chosen
+    bounded = _over_extreme(poly)
+    if bounded is not None:
+        return bounded
     floored = _unfloor(poly)
     if floored is not None:
         return ge0(floored)
@@ -54,6 +57,16 @@ def _over_choice(poly: Int, test: Callable[[Int], Term]) -> Term | None:
     others = poly - as_int(atom) * linear[0][1]
     yes, no = (test(as_int(v) * linear[0][1] + others) for v in (a, b))
     return ite(condition, yes, no)
+
+
+def _over_extreme(poly: Int) -> Term | None:
+    """``d + c * min(a, b) >= 0`` iff ``d + c*a >= 0`` and ``d + c*b >= 0``; max if ``c < 0``."""
+    for mono, c in poly.terms:
+        atom = mono[0] if len(mono) == 1 else None
+        if isinstance(atom, CallTerm) and atom.op == ("min" if c > 0 else "max"):
+            others = poly - as_int(atom) * c
+            return conj(*(ge0(others + as_int(a) * c) for a in atom.args))
+    return None
 
 
 def _unfloor(poly: Int) -> Int | None:
@@ -203,10 +216,25 @@ def ite(condition: Term, a: Term, b: Term) -> Term:
             return ite(condition, a, nested.args[2])
         if same_term(nested.args[1], a):
             return ite(disj(condition, nested.args[0]), a, nested.args[2])
+        common = _all_but_opposite(condition, nested.args[0])
+        if common is not None:
+            shared, only = common
+            return ite(shared, ite(only, a, nested.args[1]), nested.args[2])
     if isinstance(condition, CallTerm) and condition.op == "not":
         condition, a, b = condition.args[0], b, a
     out = raw_call("ite", (condition, a, b), "int" if isinstance(a, Int) else a.dtype)
     return as_int(out) if isinstance(a, Int) else out
+
+
+def _all_but_opposite(first: Term, second: Term) -> tuple[Term, Term] | None:
+    """``(c, p)`` for conditions ``c and p`` and ``c and not p``; None for others."""
+    if not all(isinstance(t, CallTerm) and t.op == "and" for t in (first, second)):
+        return None
+    ours, theirs = set(parts(first)), set(parts(second))
+    only, other = ours - theirs, theirs - ours
+    if len(only) != 1 or len(other) != 1 or negate(*only) is not next(iter(other)):
+        return None
+    return conj(*(ours & theirs)), only.pop()
 
 
 def atom_of(term: Term) -> Term | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from .condition_terms import atom_of, ite, same_term
+from .condition_terms import atom_of, conj, ite, parts, same_term
 from .scalar import call
 from .term import (
     FALSE,
@@ -55,6 +56,8 @@ def reduce(op: str, axes: tuple[Var, ...], body: Term, init: Term, dtype: str) -
     if isinstance(init, Int) or isinstance(body, Int):
         body, init = as_int(body), as_int(init)
     unit = identity(op, dtype)
+    if op == "add":
+        body = guarded_product(body)
     inner = atom_of(body)
     if unit is not None and isinstance(inner, CallTerm) and inner.op == "ite":
         hoisted = _hoist_guard(op, axes, inner, init, unit)
@@ -83,6 +86,45 @@ def _hoist_guard(
         return None
     merged = ite(body.args[0], inner.body, unit)
     return reduce(op, (*axes, *inner.axes), merged, init, inner.dtype)
+
+
+def guarded_product(body: Term) -> Term:
+    """``(a if c and p else 0) * (b if c and q else 0)``, a summand, under its common guard c.
+
+    It is zero where c is false, up to its sign, which a sum drops.
+    """
+    factors, dtype = _factors(body), body.dtype
+    guards = [split_guard(f, zero_of(f))[0] for f in factors]
+    if len(factors) < 2 or TRUE in guards:
+        return body
+    common = [c for c in parts(guards[0]) if all(c in parts(g) for g in guards[1:])]
+    if not common:
+        return body
+    inner = [_without(f, g, common) for f, g in zip(factors, guards, strict=True)]
+    out = inner[0]
+    for factor in inner[1:]:
+        out = as_int(out) * as_int(factor) if dtype == "int" else call("mul", (out, factor), dtype)
+    return ite(conj(*common), out, zero_of(out))
+
+
+def _factors(body: Term) -> tuple[Term, ...]:
+    if isinstance(body, Int):
+        (mono, coef), *others = body.terms or (((), 0),)
+        return () if others or coef != 1 else mono
+    return body.args if isinstance(body, CallTerm) and body.op == "mul" else ()
+
+
+def zero_of(term: Term) -> Term:
+    """Return zero in the type of a term."""
+    if isinstance(term, Int) or term.dtype in ("int", "int32", "int64"):
+        return ZERO
+    return const(0.0 if "float" in term.dtype else 0, term.dtype)
+
+
+def _without(factor: Term, guard: Term, common: Sequence[Term]) -> Term:
+    """A guarded factor without conjuncts of its guard."""
+    _, value = split_guard(factor, zero_of(factor))
+    return ite(conj(*(c for c in parts(guard) if c not in common)), value, zero_of(factor))
 
 
 def split_guard(body: Term, otherwise: Term) -> tuple[Term, Term]:

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 
 from .condition_terms import conj, disj, eq0, ge0, ite, negate
 from .integer import floordiv
-from .order import nonneg
-from .term import CallTerm, Const, Int, Term, as_int, const, raw_call
+from .order import bounds, nonneg
+from .term import CallTerm, Const, Int, Term, as_int, const, integer, raw_call
 from .term.work_budget import spend
 
 #: No index exceeds it, so ``min(n, MAX_INT64)`` is n.
@@ -76,6 +76,18 @@ def call(op: str, args: tuple[Term, ...], dtype: str) -> Term:
         value = args[0].const
         if value is not None and abs(value) <= WHOLE[dtype]:
             return const(float(value), dtype)
+    if (
+        op == "cast"
+        and dtype != "bool"
+        and isinstance(args[0], CallTerm)
+        and (args[0].dtype == "bool")
+    ):
+        one, zero = _flags(dtype)
+        return ite(args[0], one, zero)
+    if op == "sub" and dtype in WHOLE:
+        sign = _sign(args, dtype)
+        if sign is not None:
+            return sign
     if op in FOLDED and dtype in WHOLE:
         folded = _whole_literal(op, args, dtype)
         if folded is not None:
@@ -84,6 +96,10 @@ def call(op: str, args: tuple[Term, ...], dtype: str) -> Term:
         root = _root(args[0].value, dtype)
         if root is not None:
             return const(root, dtype)
+    if op in ("add", "shl", "shr") and dtype in NARROW:
+        simple = _shift(op, args) if op != "add" else _without_zero(args)
+        if simple is not None:
+            return simple
     if op in COMMUTES:
         args = tuple(sorted(args, key=lambda term: term.uid))
     out = raw_call(op, args, dtype)
@@ -94,6 +110,71 @@ def call(op: str, args: tuple[Term, ...], dtype: str) -> Term:
 FOLDED: Mapping[str, Callable[[float, float], float]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul,
 }  # fmt: skip
+
+
+def _sign(args: tuple[Term, ...], dtype: str) -> Term | None:
+    """``(a < b) - (b < a)`` as a choice: not both hold, also of NaN."""
+    flags = [t.args for t in args if isinstance(t, CallTerm) and t.op == "ite"]
+    if len(flags) != 2 or any(not is_const(a[1], 1) or not is_const(a[2], 0) for a in flags):
+        return None
+    first, second = flags[0][0], flags[1][0]
+    if not (isinstance(first, CallTerm) and isinstance(second, CallTerm)):
+        return None
+    if (first.op, second.op) != ("lt", "lt") or first.args != second.args[::-1]:
+        return None
+    one, zero = _flags(dtype)
+    return ite(first, one, ite(second, const(-1.0, dtype), zero))
+
+
+#: Integers that are not polynomials, with their bits.
+NARROW = {f"{sign}int{b}": b for sign in ("", "u") for b in (8, 16)} | {"uint32": 32, "uint64": 64}
+
+
+def _without_zero(args: tuple[Term, ...]) -> Term | None:
+    """``0 + x`` is x."""
+    for zero, other in (args, args[::-1]):
+        if is_const(zero, 0):
+            return other
+    return None
+
+
+def _shift(op: str, args: tuple[Term, ...]) -> Term | None:
+    """``x << 0`` is x; ``(x & (mask << s)) >> s`` is ``(x >> s) & mask`` if no bit is lost."""
+    value, by = args
+    if is_const(by, 0):
+        return value
+    dtype = value.dtype
+    if op == "shl" or not dtype.startswith("uint") or not isinstance(value, CallTerm):
+        return None
+    for mask, other in (value.args, value.args[::-1]) if value.op == "bitand" else ():
+        if isinstance(mask, CallTerm) and mask.op == "shl" and mask.args[1] is by:
+            bits, most = mask.args[0], _most(by)
+            if isinstance(bits, Const) and isinstance(bits.value, int) and most is not None:
+                if bits.value >= 0 and bits.value << most < 2 ** NARROW[dtype]:
+                    return call("bitand", (call("shr", (other, by), dtype), bits), dtype)
+    return None
+
+
+def _most(by: Term) -> int | None:
+    """The greatest number of bits of a shift."""
+    if isinstance(by, Const):
+        return by.value if isinstance(by.value, int) else None
+    index = by.args[0] if isinstance(by, CallTerm) and by.op == "cast" else by
+    lo, hi = bounds(index) if isinstance(index, Int) else (None, None)
+    if lo is None or hi is None or lo.const is None or hi.const is None or lo.const < 0:
+        return None
+    return hi.const if hi.const < 2**7 else None
+
+
+def _flags(dtype: str) -> tuple[Term, Term]:
+    """One and zero, to which a condition is cast."""
+    if dtype in ("int", "int32", "int64"):
+        return integer(1), integer(0)
+    return (
+        (const(1.0, dtype), const(0.0, dtype))
+        if "float" in dtype
+        else (const(1, dtype), const(0, dtype))
+    )
 
 
 def _root(value: object, dtype: str) -> float | None:

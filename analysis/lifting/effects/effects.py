@@ -7,11 +7,12 @@ holds, ``buffer[index] = value``. Loads inside it are from the state *before* th
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 
 from ...proofs.implication import follows_from
 from ...solving.integer_equations import solve
 from ...terms.condition_terms import conj, eq0, ge0, ite, parts
+from ...terms.integer import floordiv
 from ...terms.order import bounds, nonneg, ranges_over
 from ...terms.term import (
     FALSE,
@@ -24,6 +25,7 @@ from ...terms.term import (
     Var,
     as_int,
     fresh,
+    integer,
     load,
     variable,
 )
@@ -69,7 +71,22 @@ class Write:
             return {v: as_int(ys[d]) for v, d in self.places.items()}
         solution = solve(self.vars, list(zip(self.index, map(as_int, ys), strict=True)))
         forward = dict(zip(ys, self.index, strict=True))
-        return {v: p for v, p in solution.items() if ints(p, forward) is as_int(v)}
+        inverse = {v: p for v, p in solution.items() if ints(p, forward) is as_int(v)}
+        return inverse | self._digits(inverse, forward)
+
+    def _digits(self, inverse: dict[Var, Int], forward: dict[Var, Int]) -> dict[Var, Int]:
+        """The inverse at ``c * v + k`` for ``0 < k < c`` as ``Y // c``, which all k share."""
+        out: dict[Var, Int] = {}
+        for y, coordinate in forward.items():
+            linear = [(m, c) for m, c in coordinate.terms if m]
+            shift = next((c for m, c in coordinate.terms if not m), 0)
+            if len(linear) != 1 or len(linear[0][0]) != 1:
+                continue
+            if linear[0][0][0] in inverse and 0 < shift < linear[0][1]:
+                digit = floordiv(as_int(y), integer(linear[0][1]))
+                if ints(digit, forward) is as_int(linear[0][0][0]):
+                    out[linear[0][0][0]] = digit
+        return out
 
     @cached_property
     def with_fresh_variables(self) -> Write:
@@ -171,11 +188,11 @@ class Effects:
         self.writes: dict[TensorVar, list[Write]] = {}
         self.outer: set[TensorVar] = set()  # read by values that were bound outside
 
-    def read(self, tensor: TensorVar, index: tuple[Int, ...]) -> Term:
-        """Return the element after these effects."""
+    def read(self, tensor: TensorVar, index: tuple[Int, ...], facts: tuple[Term, ...] = ()) -> Term:
+        """Return the element after these effects, where the facts hold."""
         pending: list[tuple[Term, Term]] = []
         value: Term | None = None
-        inside = _load_facts(tensor, index)
+        inside = (*_load_facts(tensor, index), *facts)
         for write in reversed(self.writes.get(tensor, ())):
             condition, element = write.at(index, tensor.name)
             if inside:
@@ -218,15 +235,17 @@ class Effects:
         snapshot = Effects()
         snapshot.writes = {t: list(ws) for t, ws in self.writes.items()}
 
-        def now(term: Term) -> Term:
-            return map_loads(term, written, snapshot.read) if written else term
+        def now(term: Term, guard: Term = TRUE) -> Term:
+            facts = () if guard is TRUE else parts(guard)
+            read = snapshot.read if not facts else partial(snapshot.read, facts=facts)
+            return map_loads(term, written, read) if written else term
 
         for tensor, writes in later.writes.items():
             for write in writes:
                 index = tuple(as_int(now(i)) for i in write.index)
                 full = conj(guard, now(write.guard))
                 if full is not FALSE:
-                    value = now(write.value)
+                    value = now(write.value, full)  # it is stored only where the guard holds
                     self.store(
                         tensor,
                         replace(write, guard=full, index=index, value=value, settled=False),

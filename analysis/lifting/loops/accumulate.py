@@ -8,6 +8,8 @@ of f. An unrolled loop is rerolled.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ...proofs.prove import prove
 from ...terms.condition_terms import conj, ge0, ite, negate, parts
 from ...terms.integer import floordiv
@@ -23,6 +25,7 @@ from ...terms.term import (
     Term,
     Var,
     as_int,
+    bare,
     fresh,
     integer,
     polynomial,
@@ -30,6 +33,9 @@ from ...terms.term import (
 from ...terms.traversal import free, rebuild, substitute, subterms, tensors
 from ..effects.effects import Write
 from ..tir.unliftable import Unliftable
+
+#: Longer bodies of unrolled loops stay as they are.
+_MOST_UNROLLED = 64
 
 
 class NoReduction(Unliftable):
@@ -68,19 +74,48 @@ def state_after_loop(var: Var, tensor: TensorVar, value: Term, state: Term) -> T
     seed, terms = _peel(value, op, state, var)
     if seed is None or not terms or any(occurs(state, t) for t in terms):
         raise NoReduction("unknown kind of reduction", tensor.name)
-    rolled = _rolled(var, terms)
+    rolled = _rolled(var, terms) or _rolled(var, _operands(op, terms))
     if rolled is not None:
         return reduce(op, rolled[0], rolled[1], seed, tensor.dtype)
+    return reduce(op, (var,), _together(op, terms), seed, tensor.dtype)
+
+
+def combined(value: Term, state: Term, var: Var) -> tuple[str, Term] | None:
+    """Return the operation and f of an update ``state ⊕ f``; None for other updates."""
+    op = combiner(value, state)
+    if op is None:
+        return None
+    seed, terms = _peel(value, op, state, var)
+    if seed is None or bare(seed) is not state or any(occurs(state, t) for t in terms):
+        return None
+    return (op, _together(op, terms)) if terms else None
+
+
+def _together(op: str, terms: list[Term]) -> Term:
     body = terms[0]
     for term in terms[1:]:
         body = _combine(op, body, term)
-    return reduce(op, (var,), body, seed, tensor.dtype)
+    return body
+
+
+def _operands(op: str, terms: Iterable[Term]) -> list[Term]:
+    """The terms, with each that is a combination itself by its operands."""
+    out: list[Term] = []
+    for term in terms:
+        inner = term.atom if isinstance(term, Int) else term
+        if isinstance(inner, CallTerm) and inner.op == op:
+            out += _operands(op, inner.args)
+        elif isinstance(term, Int) and op == "add":
+            out += [polynomial({mono: coef}) for mono, coef in term.terms]
+        else:
+            out.append(term)
+    return out
 
 
 def _rolled(var: Var, terms: list[Term]) -> tuple[tuple[Var], Term] | None:
     """An unrolled loop, ``f(u*i), f(u*i + 1), …, f(u*i + u-1)``, as one loop over f."""
     count = len(terms)
-    if count == 1 or var.extent is None:
+    if not 1 < count <= _MOST_UNROLLED or var.extent is None:
         return None
     axis = fresh(var.extent * count)
     high = floordiv(as_int(axis), integer(count))

@@ -8,11 +8,13 @@ counted separately, and their counts multiplied.
 
 from __future__ import annotations
 
+import math
+
 from ...terms.condition_terms import conj, ite, parts
 from ...terms.integer import floordiv
-from ...terms.reduction_terms import split_guard
-from ...terms.scalar import extreme
-from ...terms.term import ONE, ZERO, CallTerm, Int, Reduce, Term, Var, as_int, integer, mul
+from ...terms.reduction_terms import reduce, split_guard, zero_of
+from ...terms.scalar import WHOLE, call, extreme, is_const
+from ...terms.term import ONE, TRUE, ZERO, CallTerm, Int, Reduce, Term, Var, as_int, integer, mul
 from ...terms.traversal import free
 
 #: The lower and upper bounds of a counted axis.
@@ -20,7 +22,9 @@ Ends = tuple[list[Int], list[Int]]
 
 
 def closed_form(reduction: Reduce) -> Term | None:
-    """Return a sum of one integer in closed form, or None."""
+    """Return a sum of one integer in closed form, or None; also one in a floating-point type."""
+    if reduction.op == "add" and reduction.dtype in WHOLE:
+        return _count(reduction)
     if reduction.op != "add" or not isinstance(reduction.body, Int):
         return None
     guard, body = split_guard(reduction.body, ZERO)
@@ -44,6 +48,20 @@ def closed_form(reduction: Reduce) -> Term | None:
     for low, high in ends.values():
         number = mul(number, _extreme("max", [ZERO, _span(low, high)]))
     return as_int(reduction.init) + as_int(ite(conj(*outside), mul(value, number), ZERO))
+
+
+def _count(reduction: Reduce) -> Term | None:
+    """A count in a floating-point type, which has all numbers up to it: no sum is rounded."""
+    guard, one = split_guard(reduction.body, zero_of(reduction.body))
+    extents = [a.extent.const for a in reduction.axes if a.extent is not None]
+    if guard is TRUE or not is_const(one, 1) or not is_const(reduction.init, 0) or None in extents:
+        return None
+    if math.prod(e for e in extents if e is not None) > WHOLE[reduction.dtype]:
+        return None
+    ones = reduce("add", reduction.axes, ite(guard, ONE, ZERO), ZERO, "int")
+    inner = as_int(ones).atom
+    number = closed_form(inner) if isinstance(inner, Reduce) else None
+    return None if number is None else call("cast", (number,), reduction.dtype)
 
 
 def _bounded(term: Term, var: Var, ends: Ends) -> bool:

@@ -37,6 +37,7 @@ from .accumulate import NoReduction, accumulate, runs
 from .fold import close_together
 from .scan import close_scan
 from .scatter_loops import close_scatter, scatters
+from .scattered_sums import close_scattered_sum
 
 
 def close(var: Var, body: Effects) -> Effects:
@@ -54,6 +55,8 @@ def close(var: Var, body: Effects) -> Effects:
         for position, write in enumerate(writes):
             carried = carried_by(var, write, body)
             value = None if carried else pinned_value(write.guard, var)
+            if value is not None and tensors(value) and any(e.atom is var for e in write.index):
+                value = None  # the element says which iteration it is, not the data
             if value is not None and var.extent is not None:
                 write = _fix(write, var, value)
                 inside = conj(write.guard, ge0(value), ge0(var.extent - 1 - value))
@@ -150,6 +153,9 @@ def _close(var: Var, tensor: TensorVar, write: Write, carried: Set[Term], body: 
             return accumulate(var, tensor, write, state)
         except NoReduction:
             pass
+    scattered = close_scattered_sum(var, tensor, write, carried, body)
+    if scattered is not None:
+        return scattered
     group = _group(var, tensor, body)
     if group is not None:
         places = {t: n for n, t in enumerate(body.writes)}

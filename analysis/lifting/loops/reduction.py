@@ -28,7 +28,7 @@ from ...terms.traversal import free, rebuild, substitute
 from .bound_variables import reduces, rename_bound
 from .counting_loops import closed_form
 from .fold_window import windowed
-from .prefix import drop_choice, unpeel
+from .prefix import drop_choice, joined, unpeel
 from .reduction_axes import fuse_axes, split_axis
 
 
@@ -63,6 +63,7 @@ def normal(reduction: Reduce) -> Term:
             closed_form(reduction)
             or _unit(reduction)
             or unpeel(reduction)
+            or joined(reduction)
             or _shrink(reduction)
             or fuse_axes(reduction)
             or split_axis(reduction)

@@ -33,7 +33,7 @@ def fuse_axes(reduction: Reduce) -> Term | None:
             continue
         fused = fresh(mul(a.extent, b.extent), "r")
         body = _fused(reduction, a, b, fused)
-        if _divisions(body, fused) == 0:
+        if _divisions(body, fused, b.extent) == 0:
             return _with_axis(reduction, a, b, fused, body)
     return None
 
@@ -68,11 +68,18 @@ def _is_fused(terms: dict[tuple[Term, ...], int], a: Var, b: Var) -> bool:
     """Whether linear occurrences of a come with as many of b."""
     of_a = [(m, c) for m, c in terms.items() if a in m]
     of_b = [(m, c) for m, c in terms.items() if b in m]
+    if any(is_div(x) and {a, b} <= free(x) for m in terms for x in m):
+        return True
     return bool(of_a or of_b or any(is_div(x) for m in terms for x in m)) and len(of_a) == len(of_b)
 
 
-def _divisions(term: Term, var: Var) -> int:
-    return sum(1 for s in subterms(term) if is_div(s) and var in free(s))
+def _divisions(term: Term, var: Var, by: Int | None = None) -> int:
+    """The divisions that a variable is in, or those of the variable alone by a number."""
+    divided = [s for s in subterms(term) if is_div(s) and var in free(s)]
+    if by is not None:
+        alone = (s.args for s in divided if isinstance(s, CallTerm))
+        return sum(args[0] is as_int(var) and args[1] is by for args in alone)
+    return len(divided)
 
 
 def split_axis(reduction: Reduce) -> Term | None:

@@ -18,6 +18,7 @@ from ...proposal.proposal import Constant, Proposal
 from ...proposal.undetermined import Undetermined
 from ...registry import Matches, Refuses, recogniser
 from ...results.op_info import Refusal
+from ...terms.condition_terms import negate
 from ...terms.order import is_closed
 from ...terms.scalar import is_const
 from ...terms.term import FALSE, ONE, TRUE, CallTerm, Int, Load, Term, Var, as_int, bare
@@ -248,7 +249,10 @@ def trilu(expression: TensorExpression) -> Outcome:
         or body.op != "ite"
     ):
         return Refusal("the compute is not a selection over matrices")
-    condition, term, outside = body.args[0], bare(body.args[1]), body.args[2]
+    condition, inside, outside = body.args
+    if is_const(inside, 0):
+        condition, inside, outside = negate(condition), outside, inside
+    term = bare(inside)
     if not isinstance(term, Load) or term.indices != definition.axes or not is_const(outside, 0):
         return Refusal("the compute does not select between the input at its own coordinates and 0")
     diagonal = _diagonal(condition, definition.axes) if isinstance(condition, CallTerm) else None

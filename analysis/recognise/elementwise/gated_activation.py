@@ -78,8 +78,8 @@ def gated_activation(expression: TensorExpression) -> Sequence[Proposal] | Refus
     """Match a product that reads two halves of one tensor, one of them inside an activation."""
     (definition, *others) = expression.outputs
     body = definition.body
-    if others or args(body, "mul") is None:
-        return Refusal("a gated activation is one product")
+    if others or (args(body, "mul") or args(body, "div")) is None:
+        return Refusal("a gated activation is one product, or a quotient by 1 + exp(-x)")
     loads = {t for t in subterms(body) if isinstance(t, Load)}
     calls = [t for t in subterms(body) if isinstance(t, CallTerm)]
     names = {t.op for t in calls}

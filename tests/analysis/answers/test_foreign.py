@@ -4,24 +4,39 @@ from __future__ import annotations
 
 import pytest
 
+from opinfo.analysis import OpInfo
 from opinfo.analysis.answer.recover import analyse
 from opinfo.testing.strip import strip
 from tests.analysis.foreign import corpus
 from tests.analysis.foreign.case import Foreign, judge
+from tests.analysis.foreign.execute import difference
 
 EVERY = 7
 ALL = [(family, c) for family, c in corpus() if not family.startswith("unseen")]
 #: Forms beside the sample: clamps by comparisons, literals that are not quite an operator's.
-FORMS = ("clipped by two ifs", "relu6 by two Selects", "gelu, divided by the root of two")
+FORMS = ("clipped by two ifs", "relu6 by two Selects", "gelu, divided by the root of two",
+         "one hot by a comparison of every column", "one hot by a cast", "sigmoid by tanh",
+         "tanh by sigmoid", "gelu by a sigmoid of twice the argument of tanh",
+         "rows by index, a while loop over columns", "k in a while loop",
+         "scattered: each input adds its kernel to the output",
+         "softmax online, with scalars in registers", "online: maximum and sum in one pass",
+         "sum with Kahan's compensation (equal up to rounding)",
+         "interleaved pairs: a stack seen flat", "lower triangle by two loops a row",
+         "average pool that counts the elements inside", "running products in place",
+         "convolution: fused, predicated, threads",
+         "eight values of four bits a word, masked and then shifted",
+         "groups quantised to bytes by their largest magnitude, one loop nest",
+         "SwiGLU of the two halves of a row, by an exponential",
+         "convolution: padded at each tile of rows", "product: uneven tiles in threads",
+         "clip by a chain of ifs", "index of the smallest, a pair of scalars",
+         "sign by two comparisons", "concatenation of three, a flat loop with guards")  # fmt: skip
 SAMPLE = [
     pytest.param(c, id=f"{family}-{c.form}")
     for family, c in [*ALL[::EVERY], *((f, c) for f, c in corpus() if c.form in FORMS)]
 ]
 #: Of the sample: they may be refused, never answered wrongly.
 UNKNOWN = (
-    "scattered from the input",
     "winograd",
-    "online",
     "group_norm by hand",
 )
 
@@ -37,3 +52,28 @@ def test_foreign_forms_are_the_operators_they_are(case: Foreign) -> None:
 def test_the_corpus_is_large() -> None:
     assert sum(bool(c.op) for _, c in ALL) >= 200
     assert sum(not c.op for _, c in ALL) >= 25
+
+
+#: The interpreter of threads has no blocks that reduce across them.
+ACROSS_THREADS = "softmax: rows by threads"
+EXECUTED = [c for family, c in corpus() if family == "unseen3" and c.form != ACROSS_THREADS][
+    ::EVERY
+]
+
+
+@pytest.mark.parametrize("case", EXECUTED, ids=lambda c: c.form)
+def test_answers_compute_what_the_programs_do(case: Foreign) -> None:
+    func = strip(case.build())
+    info = analyse(func).of(func).info
+    verdict, why = judge(case, info)
+    assert verdict != "wrong", why
+    if isinstance(info, OpInfo):
+        assert not difference(func, info.name, info.attrs, info.operands)
+
+
+DECOYS = [c for family, c in corpus() if family == "unseen3" and not c.op]
+
+
+def test_what_is_nearly_an_operator_is_not_answered() -> None:
+    answered = {c.form: repr(info) for c in DECOYS if (info := analyse(strip(c.build())).operator)}
+    assert len(DECOYS) > 60 and not answered

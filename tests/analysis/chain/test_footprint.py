@@ -38,7 +38,11 @@ def refused(*lines: str) -> Refusal:
 
 VIEW = "u = T.decl_buffer((8,), data=out.data)\n"
 VIEWS = {
-    "a loop with a step": (EXP, VIEW, "for i in T.serial(0, 8, step=2):\n    u[i] = x[i]"),
+    "a loop with an unknown annotation": (
+        EXP,
+        VIEW,
+        'for i in T.serial(8, annotations={"unknown_key": 1}):\n    u[i] = x[i]',
+    ),
     "a race": (EXP, VIEW, "for i in T.parallel(8):\n    u[0] = x[i]"),
     "what it reads": (COPY, VIEW, "for i in range(8):\n    u[i] = T.exp(out[7 - i])"),
     "an unknown annotation, and the view inside": (
@@ -62,7 +66,7 @@ for i in range(2):
         T.reads(x[v * 4:v * 4 + 4])
         T.writes(out[v * 4:v * 4 + 4])
         m = T.match_buffer(out[v * 4:v * 4 + 4], (4,), "float32")
-        for j in T.serial(0, 4, step=2):
+        for j in T.serial(4, annotations={"unknown_key": 1}):
             m[j] = x[v * 4 + 3 - j]
 """,
     ),
@@ -75,7 +79,7 @@ for i in range(2):
         INNER,
         EXP.replace("out", "t"),
         "u = T.decl_buffer((8,), data=t.data)\n",
-        "for i in T.serial(0, 8, step=2):\n    u[i] = x[i]\n",
+        'for i in T.serial(8, annotations={"unknown_key": 1}):\n    u[i] = x[i]\n',
         "for i in range(8):\n    out[i] = T.tanh(t[i])",
     ),
     "bytes of another type": (
@@ -131,13 +135,13 @@ def test_a_pointer_may_be_stored_through(name: str) -> None:
 POINTER = 'T.call_extern("int32", "f", T.reinterpret("int64", out.data))'
 OTHERS = {
     "an extent": f"""
-for i in T.serial(0, 8, step=2):
+for i in T.serial(8, annotations={{"unknown_key": 1}}):
     q = T.alloc_buffer(({POINTER},), "float32")
     q[0] = x[i]
     t[i] = q[0]
 """,
     "a region": f"""
-for i in T.serial(0, 8, step=2):
+for i in T.serial(8, annotations={{"unknown_key": 1}}):
     with T.sblock("b"):
         T.reads()
         T.writes()
@@ -148,7 +152,7 @@ for i in T.serial(0, 8, step=2):
     "an assertion": 'if x[0] > T.float32(0):\n    t[0] = x[0]\n    assert x[1] > x[0], "no"',
     "an attribute": 'with T.attr(out.data, "storage_alignment", 1):\n    t[0] = x[0]',
     "a packed call": 'for i in range(8):\n    t[i] = x[i]\n    T.evaluate(T.call_packed("f", out))',
-    "only its own memory": "for i in T.serial(0, 8, step=2):\n"
+    "only its own memory": 'for i in T.serial(8, annotations={"unknown_key": 1}):\n'
     '    q = T.alloc_buffer((8,), "float32")\n'
     "    q[i] = x[i]",
 }

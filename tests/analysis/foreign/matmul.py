@@ -301,5 +301,6 @@ CASES = [
         tensors(lambda a, b: topi.einsum("bhid,bhjd->bhij", a, b), "2,3,4,5", "2,3,6,5"),
         "relax.einsum",
         {"subscripts": "abcd,abed->abce"},
+        also={"relax.nn.transposed_matmul": {"transposed": [False, True]}},
     ),
 ]

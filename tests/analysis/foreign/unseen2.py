@@ -11,8 +11,8 @@ from .case import Foreign, script
 
 def _loops(form: str, params: str, head: str, body: str, op: str = "", **attrs: Any) -> Foreign:
     text = f"for {head}:\n" + "\n".join("    " + line for line in body.splitlines())
-    operands = attrs.pop("operands", None)
-    return Foreign(form, script(params, text), op, attrs, operands)
+    operands, also = attrs.pop("operands", None), attrs.pop("also", ())
+    return Foreign(form, script(params, text), op, attrs, operands, also=also)
 
 
 CASES = [
@@ -118,6 +118,7 @@ CASES = [
         "    out[b, i, j] += q[b, i, d] * k[b, j, d]",
         "relax.einsum",
         subscripts="abc,adc->abd",
+        also={"relax.nn.transposed_matmul": {"transposed": [False, True]}},
     ),
     _loops(
         "values weighted by attention",

@@ -137,3 +137,24 @@ _STEP = """
             where[i] = {a}
         best[i] = {b}
 """
+
+
+STEPS = {
+    "range(0, 6)": "T.serial(0, 12, step=2)",
+    "range(2, 5)": "T.serial(4, 9, step=2)",  # the last iteration is at 8
+    "range(1, 3)": "T.serial(2, 5, step=2)",
+}
+
+
+@pytest.mark.parametrize("plain", STEPS)
+def test_a_loop_with_a_step_begins_where_it_does(plain: str) -> None:
+    body = "\n    for i in {}:\n        out[{}] = x[{}] * x[{}]\n"
+    half, every = ("i // 2", "5 - i // 2"), ("i", "5 - i")
+    stepped = body.format(STEPS[plain], half[0], half[1], half[1])
+    assert _lifted(stepped) == _lifted(body.format(plain, every[0], every[1], every[1]))
+
+
+@pytest.mark.parametrize("step", ["0", "-1", "T.Cast('int32', x[0])"])
+def test_other_steps_are_refused(step: str) -> None:
+    with pytest.raises(Unliftable, match="step"):
+        _lifted(f"\n    for i in T.serial(0, 6, step={step}):\n        out[i] = x[i]\n")

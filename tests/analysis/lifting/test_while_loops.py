@@ -41,6 +41,36 @@ WHILES = {
         out[i] = s[0]
 """,
     ),
+    "counted from a number": (
+        True,
+        """
+        n[0] = 1
+        while n[0] <= i:
+            s[0] = s[0] + x[n[0]] * T.float32(0.5)
+            n[0] = n[0] + 2
+        out[i] = s[0] + T.Cast("float32", n[0])
+""",
+    ),
+    "counted, no iteration": (
+        True,
+        """
+        n[0] = 4
+        while 3 > n[0]:
+            s[0] = x[0]
+            n[0] = n[0] + 1
+        out[i] = s[0] + T.Cast("float32", n[0])
+""",
+    ),
+    "counted by another number each time": (
+        True,
+        """
+        n[0] = 0
+        while n[0] < 5:
+            s[0] = s[0] + x[i]
+            n[0] = n[0] + n[0] + 1
+        out[i] = s[0]
+""",
+    ),
     "a condition that does not change": (
         False,
         """
@@ -98,3 +128,20 @@ def test_while_loops_are_lifted_rightly_or_refused(name: str) -> None:
     assert isinstance(axis, Var)
     found = evaluate(c.body, {axis: np.arange(7)}, lambda t, i: value[i[0]])
     np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_a_counter_with_another_name_is_not_counted() -> None:
+    """A store through a view makes five iterations three."""
+    body = """
+        v = T.decl_buffer((1,), "int32", data={}.data)
+        v[0] = 0
+        n[0] = 0
+        while n[0] < 5:
+            s[0] = s[0] + x[i]
+            v[0] = v[0] + 1
+            n[0] = n[0] + 1
+        out[i] = s[0]
+"""
+    head = WHILE + '        q = T.alloc_buffer((1,), "int32")'
+    assert "forever" in repr(lift(from_source(head + body.format("n"))))
+    assert "forever" not in repr(lift(from_source(head + body.format("q"))))
