@@ -10,6 +10,7 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 from tvm import relax, tirx
 
+from ..checks.data_sizes import data_sizes
 from ..checks.size_check import size_check
 from .data_sources import not_constant
 from .scalars import Rational, SizeArithmetic, is_expr, is_var, mentions, same, size
@@ -128,6 +129,23 @@ class OnnxNode:
         items = value.elements.reshape(-1).tolist()
         whole = [x.top if isinstance(x, Rational) and x.bottom == 1 else x for x in items]
         return [x if is_expr(x) else int(x) for x in whole]
+
+    def sizes(self, k: int, what: str) -> list[Dim]:
+        """Return the elements of input `k` as sizes; those that are data become symbols.
+
+        A call fails where one of those is negative.
+        """
+        value = self.value(k)
+        if value.elements is not None:
+            return self.integers(k, what)
+        extent = self.shape(k)[0] if self.rank(k) else 1
+        if is_expr(extent) or value.dtype not in ("int32", "int64"):
+            self.refuse_data(what, value, "a constant or a function of sizes")
+        if extent == 0:
+            return []
+        numbers = self.emit(relax.op.astype(self.tensor(k), "int64"))
+        vector = self.emit(relax.op.reshape(numbers, [extent]))
+        return data_sizes(self.builder, vector, self.op.lower())
 
     def axis(self, default: int, rank: int, name: str = "axis") -> int:
         """Return an axis that counts from the front."""
