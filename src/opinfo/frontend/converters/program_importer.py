@@ -29,6 +29,7 @@ from .nodes.computation_types import compared, computed, operand_types
 from .nodes.constants import constant, without_data
 from .nodes.declared_types import as_declared, in_declared_shapes, reshaped, typed
 from .nodes.without_converter import without_converter, without_operands
+from .sizes.data_symbols import check_sizes, size_of_item, sized
 from .sizes.derived_sizes import bind_derived, with_variables
 from .sizes.program_sizes import expression, real
 from .sizes.size_checks import emit_check
@@ -67,6 +68,11 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
         self._constants: dict[str, torch.Tensor] = {}
         #: The tensors from which numbers are read, by the symbols of those.
         self.items: dict[str, Any] = {}
+        #: The program's symbols in shapes, and those of them that are data.
+        self.sized: set[str] = set()
+        self.data_symbols: dict[str, Any] = {}
+        #: Sizes that are computed with data and have a check.
+        self.checked_sizes: set[Any] = set()
         #: Nodes that are computed for all elements instead of those that a mask chooses.
         self.chosen: set[fx.Node] = set()
         #: The assertions of the graph that is being imported.
@@ -90,6 +96,11 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
             result = complex_pairs.convert(self, node)
             self.converted.append((result, node))
             return result
+        check_sizes(self, declared)
+        if node.target.__name__ in _ITEMS:
+            symbol = size_of_item(self, node, declared)
+            if symbol is not None:
+                return symbol
         known = without_data(self, node, declared)
         if known is not None:
             self.converted.append((known, node))
@@ -205,9 +216,14 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
         return constant(self._constants, node)
 
     def _reshape(self, node: fx.Node) -> Any:
-        """Convert a view; TVM's method compares extents by ``==``, which fails for expressions."""
+        """Convert a view; TVM's method compares extents by ``==``, which fails for expressions.
+
+        For -1, the program declares a size, where TVM has a quotient that it may not simplify.
+        """
         x, *dims = self.retrieve_args(node)
         dims = list(dims[0]) if isinstance(dims[0], (tuple, list)) else dims
+        if node not in self.chosen and any(isinstance(dim, int) and dim == -1 for dim in dims):
+            dims = self._sizes(node)
         shape = x.ty.shape
         if len(shape) == len(dims) and all(map(self._equal, shape, dims)):
             return x
@@ -257,6 +273,7 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
         self._check_guards()
         self._check_unsupported_func_type(nodes)  # of the graphs of branches, too
         self.chosen |= chosen(nodes)
+        self.sized |= sized(nodes)
         outer, self.assertions = self.assertions, []
         try:
             return super()._translate_fx_graph(graph_module, nodes, inputs_vars, custom_ops)
