@@ -80,3 +80,17 @@ def test_a_view_takes_the_size_that_the_program_declares() -> None:
 
     runs = [(torch.randn(2, n),) for n in (400, 640)]
     agrees(heads, *runs, shapes=({1: torch.export.Dim.DYNAMIC},))
+
+
+def test_operands_of_one_size_in_other_forms() -> None:
+    """As scans over chunks have them: 8 * (m // 8) and m, a multiple of 8."""
+
+    def chunks(x: Any) -> Any:
+        n = x.shape[0]
+        padded = F.pad(x, (0, -n % 8))
+        sums = padded.view(-1, 8).cumsum(1)
+        again = sums.reshape(sums.shape[0] * (padded.shape[0] // sums.shape[0]))
+        return (again * padded[:, None].sum(1) + padded.abs(), again[:n] + x)
+
+    agrees(chunks, *((torch.randn(n),) for n in (13, 16, 25)),
+           shapes=({0: torch.export.Dim.DYNAMIC},))  # fmt: skip

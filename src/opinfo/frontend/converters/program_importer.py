@@ -31,6 +31,7 @@ from .nodes.declared_types import as_declared, in_declared_shapes, reshaped, typ
 from .nodes.without_converter import without_converter, without_operands
 from .sizes.data_symbols import check_sizes, size_of_item, sized
 from .sizes.derived_sizes import bind_derived, with_variables
+from .sizes.equal_extents import equal_extents
 from .sizes.program_sizes import expression, real
 from .sizes.size_checks import emit_check
 from .sizes.size_numbers import number_of_sizes
@@ -167,7 +168,7 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
             kinds = (torch.SymInt, torch.SymFloat)
             sizes = (a for a in node.all_input_nodes if isinstance(a.meta.get("val"), kinds))
             out |= {arg: self._number(self.env[arg], dtype) for arg in sizes}
-        return out
+        return out | equal_extents(self, node, out)
 
     @contextmanager
     def _replaced(self, values: Mapping[fx.Node, Any]) -> Iterator[None]:
