@@ -22,6 +22,7 @@ class ImportContext(Protocol):
 
     builder: Any
     arithmetic: SizeArithmetic
+    warnings: list[str]
 
     def tensor(self, value: TensorValue) -> Any:
         """Return a Relax expression for a value."""
@@ -64,6 +65,10 @@ class OnnxNode:
     def refuse(self, text: str, *dims: Dim) -> NoReturn:
         """Refuse the node; `dims` are the sizes that would have to be static."""
         raise NotConvertible(text, dims)
+
+    def note(self, text: str) -> None:
+        """Tell the user of the module what the file leaves open, in one line."""
+        self.graph.warnings.append(f"the node of '{self.outputs[0]}' ({self.op}): {text}")
 
     def refuse_data(self, what: str, value: TensorValue, expected: str) -> NoReturn:
         """Refuse a value that is computed at run time; says from which inputs, and a mend."""
