@@ -27,7 +27,15 @@ def test_ranges_of_data(dtype: str) -> None:
     """They rise, fall, end at once, and do not end where the limit is no multiple of the step."""
     proto = model([make("Range", ["start", "limit", "step"], ["y"])],
                   {name: ([], dtype) for name in ("start", "limit", "step")})  # fmt: skip
-    runs = [(0, 5, 1), (2, 11, 3), (7, -4, -2), (3, 3, 1), (5, 2, 1), (2, 5, -1), (-3, 4, 7)]
+    runs: list[tuple[float, float, float]] = [
+        (0, 5, 1),
+        (2, 11, 3),
+        (7, -4, -2),
+        (3, 3, 1),
+        (5, 2, 1),
+        (2, 5, -1),
+        (-3, 4, 7),
+    ]
     runs += [(0.5, 2.1, 0.25)] if dtype.startswith("float") else []
     compare(proto, *(_scalars(dtype, *run) for run in runs))
 

@@ -22,14 +22,14 @@ from ..onnx_graph.scalars import Rational
 from . import complex_pairs, torch_recurrent
 from .families import CONVERTERS
 from .images import resizing
-from .indexing.choices import chosen
+from .indexing.choices import checks, chosen
 from .nodes import assertions
 from .nodes.arguments import is_symbolic, number_result, without_axes
 from .nodes.computation_types import compared, computed, operand_types
 from .nodes.constants import constant, without_data
 from .nodes.declared_types import as_declared, in_declared_shapes, reshaped, typed
 from .nodes.without_converter import without_converter, without_operands
-from .sizes.data_symbols import check_sizes, size_of_item, sized
+from .sizes.data_symbols import check_sizes, item_name, size_of_item, sized
 from .sizes.derived_sizes import bind_derived, with_variables
 from .sizes.equal_extents import equal_extents
 from .sizes.program_sizes import expression, real
@@ -92,7 +92,12 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
         if node.target.__name__ == "sym_size.int" and node.args[0] in self.chosen:
             return None  # only checks read it
         if is_symbolic(declared) and node.target.__name__ not in _ITEMS:
-            return self._size(declared)
+            try:
+                return self._size(declared)
+            except NotImplementedError:
+                if all(map(checks, node.users)):
+                    return None  # an assertion computes it from the tensor
+                raise
         if complex_pairs.has_complex(node):
             result = complex_pairs.convert(self, node)
             self.converted.append((result, node))
@@ -115,7 +120,7 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
         if node in self.chosen:  # of all elements, which is not the declared shape
             return typed(self, result, declared)
         if is_symbolic(declared):
-            self.items[str(declared.node.expr)] = result
+            self.items[item_name(declared)] = result
         result = as_declared(self, result, declared)
         self.converted.append((result, node))
         return result

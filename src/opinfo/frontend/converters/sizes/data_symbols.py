@@ -27,6 +27,13 @@ def sized(nodes: Iterable[Any]) -> set[str]:
     return out
 
 
+def item_name(declared: Any) -> str:
+    """Return the symbol of what is read from a tensor; torch has `u == 1` for a truth value."""
+    expr = declared.node.expr
+    symbols = list(expr.free_symbols)
+    return str(symbols[0] if isinstance(declared, torch.SymBool) and len(symbols) == 1 else expr)
+
+
 def size_of_item(importer: Any, node: Any, declared: Any) -> Any:
     """Return the symbol of a number that a node reads from a tensor, if it is a size; else None.
 
