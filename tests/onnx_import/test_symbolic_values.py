@@ -139,10 +139,10 @@ def test_pads_that_depend_on_sizes() -> None:
     compare(proto, {"x": floats(5)}, {"x": floats(7)})
 
 
-def test_a_shape_from_data_is_refused_by_name() -> None:
-    nodes = [make("Add", ["t", "t"], ["u"]), make("Reshape", ["x", "u"], ["y"], name="view")]
+def test_repeats_from_data_are_refused_by_name() -> None:
+    nodes = [make("Add", ["t", "t"], ["u"]), make("Tile", ["x", "u"], ["y"], name="copies")]
     proto = model(nodes, {"x": ([4], "float32"), "t": ([1], "int64")})
-    with pytest.raises(FrontendError, match=r"node 'view' \(Reshape\): the shape is computed at r"):
+    with pytest.raises(FrontendError, match=r"node 'copies' \(Tile\): repeats is computed at"):
         from_model(proto, {})
 
 

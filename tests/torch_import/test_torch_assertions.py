@@ -123,3 +123,20 @@ def test_fewer_elements_than_the_data_has_are_scattered_in_place() -> None:
         if not isinstance(a, np.ndarray):
             a = np.asarray(a)
         np.testing.assert_array_equal(a, b.numpy())
+
+
+def test_an_assertion_on_a_truth_value_from_a_tensor_is_checked() -> None:
+    """It was dropped without a note; D-FINE asserts a number of it, 1 or 0."""
+
+    def positive(x: Any) -> Any:
+        holds = (x >= 0).all().item()
+        torch._check(holds)
+        torch._check(torch.sym_ite(holds, 1, 0) >= 1)
+        return x + 1
+
+    x = torch.arange(6.0)
+    mod, _ = imported(positive, x)
+    compiled = opinfo.compile(mod, [])
+    np.testing.assert_array_equal(compiled.run(x.numpy())[0], x.numpy() + 1)
+    with pytest.raises(Exception, match="the model asserts"):
+        compiled.run(x.numpy() - 1)

@@ -81,3 +81,32 @@ def test_transforms_of_real_numbers() -> None:
            (torch.tensor([[3e30, 4e30], [0.0, 0.0], [-INF, 1.0], [-3.0, 4.0]]),))  # fmt: skip
     with pytest.raises(NotImplementedError, match="expected a static number up to 4096"):
         imported(lambda x: torch.fft.rfft(x).abs(), (torch.randn(4097),))
+
+
+@pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
+def test_transforms_of_several_axes_and_their_inverses(norm: str) -> None:
+    """As FNet mixes tokens, and global filters multiply spectra."""
+    torch.manual_seed(0)
+    weights = torch.randn(6, 4, 2)
+
+    def filtered(x: torch.Tensor) -> Any:
+        fft = torch.fft
+        mixed = fft.fftn(x, dim=(1, 2), norm=norm).real
+        spectrum = fft.rfft2(x, norm=norm)
+        product = spectrum * torch.view_as_complex(weights) + spectrum - fft.rfft2(x * 2)
+        twice = fft.ifft2(fft.fft(x, dim=0, norm=norm), norm=norm)
+        return (mixed, fft.irfft2(product, s=(6, 7), norm=norm), torch.view_as_real(twice),
+                fft.irfft(fft.rfft(x, dim=1, norm=norm), n=5, dim=1, norm=norm),
+                fft.irfft(fft.rfft(x, norm=norm), n=1, norm=norm))  # fmt: skip
+
+    agrees(filtered, (torch.randn(2, 6, 7),), (torch.randn(2, 6, 7),))
+    agrees(lambda x: (torch.fft.fft(x.double()).imag,), (torch.randn(3, 4),))
+
+
+def test_an_inverse_transform_of_frames() -> None:
+    def denoised(x: torch.Tensor) -> Any:
+        window = torch.hann_window(8)
+        frames = torch.stft(x, 8, 4, window=window, return_complex=True)
+        return (torch.istft(frames * frames.abs(), 8, 4, window=window),)
+
+    agrees(denoised, (torch.randn(2, 32),))

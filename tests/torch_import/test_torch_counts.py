@@ -13,7 +13,6 @@ import torch
 from opinfo.frontend.formats.from_torch import from_program
 
 from .test_torch_edges import INF, agrees, machine
-from .test_torch_programs import imported
 
 
 def test_a_mask_chooses_as_many_elements_as_are_written() -> None:
@@ -54,8 +53,6 @@ def test_repeats_of_a_known_sum() -> None:
     for counts in (repeats + 1, torch.tensor([7, -1, 0, 0])):
         with pytest.raises(Exception, match="the repeats are not 6 in all, or one is below 0"):
             call(x, counts)
-    with pytest.raises(NotImplementedError, match="depends on the data"):
-        imported(lambda x, n: torch.repeat_interleave(x, n, 0), (x, repeats))
 
 
 def test_elements_are_put_and_reduced_by_index() -> None:

@@ -68,9 +68,9 @@ def test_masks_write_without_a_size_that_depends_on_data() -> None:
     agrees(written, *inputs, shapes=(n, n, n))
 
 
-def test_a_choice_that_is_read_as_one_is_refused() -> None:
-    with pytest.raises(NotImplementedError, match=r"selects by a mask.*use torch\.where"):
-        imported(lambda x: x[x > 0].cumsum(0), (torch.randn(3),))
+def test_a_choice_by_a_mask_and_indices() -> None:
+    x = torch.tensor([[1.0, -1, 2], [3, 4, 5], [6, 7, 8]])
+    agrees(lambda x: (x[x[0] > 0, torch.tensor(1)].cumsum(0),), (x,), (-x,), (x.abs(),))
 
 
 def test_scatters_reduce_in_all_modes() -> None:

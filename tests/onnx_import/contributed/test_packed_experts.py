@@ -10,6 +10,7 @@ import pytest
 import opinfo
 from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
 from opinfo.frontend.checks.error import FrontendError
+from opinfo.frontend.checks.notes import without_notes
 from opinfo.frontend.formats.from_onnx import from_model
 from tests.models.weights import Array
 from tests.onnx_import.against_runtime import (
@@ -160,3 +161,13 @@ def test_weights_of_the_sum_that_are_an_input_are_refused() -> None:
     node.input.extend([""] * (14 - len(node.input)) + ["r"])
     with pytest.raises(FrontendError, match=r"here.*'router_weights' has no lowering"):
         from_model(model([node], ROWS, weights=arrays), {})
+
+
+def test_a_file_that_does_not_say_how_matrices_are_packed_is_noted() -> None:
+    """A file for a GPU has the same attributes, and other bytes."""
+    arrays, _ = layers(4, 32, False, 2)
+    for attrs, count in (({}, 1), ({"weights_prepacked": -1}, 1), ({"weights_prepacked": 0}, 0)):
+        node = nodes_of(arrays, block_size=32, **SWIGLU, **attrs)
+        _, notes = without_notes(from_model(model([node], ROWS, weights=arrays), {}))
+        assert len(notes) == count
+        assert all("'y' (QMoE): its attribute 'weights_prepacked' is -1" in n for n in notes)

@@ -73,3 +73,15 @@ def test_every_kth_element_of_a_symbolic_axis_is_replaced() -> None:
 
     runs = [(torch.randn(2, k),) for k in (9, 7, 20)]  # torch asserts 7 or more
     check(net, *runs, shapes=({1: Dim.DYNAMIC},))
+
+
+def test_splits_by_symbolic_sizes() -> None:
+    """As ProphetNet divides its streams."""
+
+    def net(x: Any) -> Any:
+        n = x.shape[1] // 3
+        first, second, rest = x.split([n, 1, x.shape[1] - n - 1], dim=-1)
+        a, b = x.split([3, 2])
+        return first + 1, second * 2, rest - 1, a[:2] + b
+
+    check(net, (torch.randn(5, 9),), (torch.randn(5, 13),), shapes=({1: Dim.DYNAMIC},))

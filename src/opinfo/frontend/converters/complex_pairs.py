@@ -17,7 +17,7 @@ from torch import fx
 from tvm import relax
 
 from .arithmetic.torch_powers import hypotenuse
-from .fourier import real_transform
+from .fourier import complex_transform, inverse_real_transform, real_transform
 from .nodes.arguments import Converter, arguments, operands, positive
 
 
@@ -68,10 +68,31 @@ def _same(importer: Any, node: fx.Node) -> Any:
 
 
 def _copied(importer: Any, node: fx.Node) -> Any:
-    if node.meta["val"].dtype != node.args[0].meta["val"].dtype:
-        raise NotImplementedError(f"it casts {node.args[0].meta['val'].dtype} to "
-                                  f"{node.meta['val'].dtype}")  # fmt: skip
-    return _same(importer, node)
+    """Convert a copy, also of real numbers to complex ones of the same precision or another."""
+    source, result = node.args[0].meta["val"].dtype, node.meta["val"].dtype
+    if source == result:
+        return _same(importer, node)
+    if source.is_complex:
+        raise NotImplementedError(f"it casts {source} to {result}")
+    emit = importer.block_builder.emit
+    real = importer._astype(importer.env[node.args[0]], result.to_real())
+    return emit(relax.op.stack([real, emit(relax.op.zeros_like(real))], axis=-1))
+
+
+def _added(combine: Converter) -> Converter:
+    """Convert a sum or difference of complex tensors, without a factor."""
+
+    def convert(importer: Any, node: fx.Node) -> Any:
+        left, right = node.args[:2]
+        both = all(isinstance(n, fx.Node) and n.meta["val"].is_complex() for n in (left, right))
+        if not both or node.kwargs.get("alpha", 1) != 1:
+            raise NotImplementedError("an operand is real, or has a factor, expected two complex "
+                                      "tensors")  # fmt: skip
+        if left.meta["val"].ndim != right.meta["val"].ndim:
+            raise NotImplementedError("its operands have other ranks, expected one rank")
+        return importer.block_builder.emit(combine(importer.env[left], importer.env[right]))
+
+    return convert
 
 
 def _multiply(importer: Any, node: fx.Node) -> Any:
@@ -164,11 +185,13 @@ _PAIRS: Mapping[str, Converter] = {
     "permute.default": _moved, "view.default": _reshaped, "_unsafe_view.default": _reshaped,
     "reshape.default": _reshaped, "expand.default": _expanded, "real.default": _part(0),
     "imag.default": _part(1), "_fft_r2c.default": real_transform, "abs.default": _size,
+    "_fft_c2c.default": complex_transform, "_fft_c2r.default": inverse_real_transform,
+    "add.Tensor": _added(relax.op.add), "sub.Tensor": _added(relax.op.subtract),
     **dict.fromkeys(_MOVES, _moved_apart),
 }  # fmt: skip
 #: Those that `program_importer` has for real numbers, too, are among its own converters.
 CONVERTERS: Mapping[str, Converter] = {
     name: _PAIRS[name] for name in ("polar.default", "complex.default", "view_as_complex.default",
                                     "view_as_real.default", "real.default", "imag.default",
-                                    "_fft_r2c.default")
+                                    "_fft_r2c.default", "_fft_c2c.default", "_fft_c2r.default")
 }  # fmt: skip

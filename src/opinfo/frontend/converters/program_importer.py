@@ -22,14 +22,16 @@ from ..onnx_graph.scalars import Rational
 from . import complex_pairs, torch_recurrent
 from .families import CONVERTERS
 from .images import resizing
-from .indexing.choices import chosen
+from .indexing.choices import checks, chosen
 from .nodes import assertions
 from .nodes.arguments import is_symbolic, number_result, without_axes
 from .nodes.computation_types import compared, computed, operand_types
 from .nodes.constants import constant, without_data
 from .nodes.declared_types import as_declared, in_declared_shapes, reshaped, typed
 from .nodes.without_converter import without_converter, without_operands
+from .sizes.data_symbols import check_sizes, item_name, size_of_item, sized
 from .sizes.derived_sizes import bind_derived, with_variables
+from .sizes.equal_extents import equal_extents
 from .sizes.program_sizes import expression, real
 from .sizes.size_checks import emit_check
 from .sizes.size_numbers import number_of_sizes
@@ -67,6 +69,11 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
         self._constants: dict[str, torch.Tensor] = {}
         #: The tensors from which numbers are read, by the symbols of those.
         self.items: dict[str, Any] = {}
+        #: The program's symbols in shapes, and those of them that are data.
+        self.sized: set[str] = set()
+        self.data_symbols: dict[str, Any] = {}
+        #: Sizes that are computed with data and have a check.
+        self.checked_sizes: set[Any] = set()
         #: Nodes that are computed for all elements instead of those that a mask chooses.
         self.chosen: set[fx.Node] = set()
         #: The assertions of the graph that is being imported.
@@ -85,11 +92,21 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
         if node.target.__name__ == "sym_size.int" and node.args[0] in self.chosen:
             return None  # only checks read it
         if is_symbolic(declared) and node.target.__name__ not in _ITEMS:
-            return self._size(declared)
+            try:
+                return self._size(declared)
+            except NotImplementedError:
+                if all(map(checks, node.users)):
+                    return None  # an assertion computes it from the tensor
+                raise
         if complex_pairs.has_complex(node):
             result = complex_pairs.convert(self, node)
             self.converted.append((result, node))
             return result
+        check_sizes(self, declared)
+        if node.target.__name__ in _ITEMS:
+            symbol = size_of_item(self, node, declared)
+            if symbol is not None:
+                return symbol
         known = without_data(self, node, declared)
         if known is not None:
             self.converted.append((known, node))
@@ -103,7 +120,7 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
         if node in self.chosen:  # of all elements, which is not the declared shape
             return typed(self, result, declared)
         if is_symbolic(declared):
-            self.items[str(declared.node.expr)] = result
+            self.items[item_name(declared)] = result
         result = as_declared(self, result, declared)
         self.converted.append((result, node))
         return result
@@ -156,7 +173,7 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
             kinds = (torch.SymInt, torch.SymFloat)
             sizes = (a for a in node.all_input_nodes if isinstance(a.meta.get("val"), kinds))
             out |= {arg: self._number(self.env[arg], dtype) for arg in sizes}
-        return out
+        return out | equal_extents(self, node, out)
 
     @contextmanager
     def _replaced(self, values: Mapping[fx.Node, Any]) -> Iterator[None]:
@@ -205,9 +222,14 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
         return constant(self._constants, node)
 
     def _reshape(self, node: fx.Node) -> Any:
-        """Convert a view; TVM's method compares extents by ``==``, which fails for expressions."""
+        """Convert a view; TVM's method compares extents by ``==``, which fails for expressions.
+
+        For -1, the program declares a size, where TVM has a quotient that it may not simplify.
+        """
         x, *dims = self.retrieve_args(node)
         dims = list(dims[0]) if isinstance(dims[0], (tuple, list)) else dims
+        if node not in self.chosen and any(isinstance(dim, int) and dim == -1 for dim in dims):
+            dims = self._sizes(node)
         shape = x.ty.shape
         if len(shape) == len(dims) and all(map(self._equal, shape, dims)):
             return x
@@ -257,6 +279,7 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
         self._check_guards()
         self._check_unsupported_func_type(nodes)  # of the graphs of branches, too
         self.chosen |= chosen(nodes)
+        self.sized |= sized(nodes)
         outer, self.assertions = self.assertions, []
         try:
             return super()._translate_fx_graph(graph_module, nodes, inputs_vars, custom_ops)

@@ -177,7 +177,28 @@ def _is_empty_vector(x: Any) -> bool:
     return x.ty.ndim == 1 and isinstance(x.ty.shape[0], tirx.IntImm) and int(x.ty.shape[0]) == 0
 
 
+def _split(importer: Any, node: Any) -> Any:
+    """Convert split_with_sizes, also by symbolic sizes, of which torch has checked the sum."""
+    args, emit = arguments(importer, node), importer.block_builder.emit
+    x, axis = args["self"], positive(args["dim"], args["self"].ty.ndim)
+    sizes = [importer._sizes_of(node, k)[axis] for k in range(len(node.meta["val"]))]
+    start, parts = 0, []
+    for size in sizes:
+        part = relax.op.strided_slice(x, [axis], [start], [start + size], [1], assume_inbound=True)
+        parts.append(emit(part))
+        start = start + size
+    return parts
+
+
+def _split_by_numbers(importer: Any, node: Any) -> Any:
+    """Convert split_with_sizes; by numbers, backends know TVM's operator."""
+    sizes = arguments(importer, node)["split_sizes"]
+    is_static = all(isinstance(size, int) for size in sizes)
+    return importer._split(node) if is_static else _split(importer, node)
+
+
 CONVERTERS: Mapping[str, Converter] = {
+    "split_with_sizes.default": _split_by_numbers,
     "cat.default": _cat, "unfold.default": _unfold, "slice.Tensor": _slice, "select.int": _select,
     "slice_scatter.default": _slice_scatter, "select_scatter.default": _select_scatter,
 }  # fmt: skip

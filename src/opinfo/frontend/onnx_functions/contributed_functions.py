@@ -10,7 +10,7 @@ from typing import Any
 
 from ..onnx_graph.contributed_attributes import check_attributes
 from ..onnx_graph.onnx_node import OnnxNode
-from . import contributed_arithmetic
+from . import contributed_arithmetic, contributed_layers
 from .function_nodes import as_int64, constant_node, of_rank, onnx_node, parsed_nodes
 from .packed_rows import with_padding, without_padding
 from .unique_elements import unique
@@ -121,6 +121,7 @@ BODIES: dict[str, Body] = {
     "MatMulInteger16": _integer_product, "Pad": _pad, "Range": _range,
     "RemovePadding": without_padding, "RestorePadding": with_padding, "Rfft": _rfft,
     "SampleOp": _same, "Trilu": _trilu, "Unique": unique, **contributed_arithmetic.BODIES,
+    **contributed_layers.BODIES,
 }  # fmt: skip
 #: Operators of ONNX's own domain that have no function there.
 OF_ONNX = frozenset({"Unique"})

@@ -10,6 +10,7 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 from tvm import relax, tirx
 
+from ..checks.data_sizes import data_sizes
 from ..checks.size_check import size_check
 from .data_sources import not_constant
 from .scalars import Rational, SizeArithmetic, is_expr, is_var, mentions, same, size
@@ -21,6 +22,7 @@ class ImportContext(Protocol):
 
     builder: Any
     arithmetic: SizeArithmetic
+    warnings: list[str]
 
     def tensor(self, value: TensorValue) -> Any:
         """Return a Relax expression for a value."""
@@ -63,6 +65,10 @@ class OnnxNode:
     def refuse(self, text: str, *dims: Dim) -> NoReturn:
         """Refuse the node; `dims` are the sizes that would have to be static."""
         raise NotConvertible(text, dims)
+
+    def note(self, text: str) -> None:
+        """Tell the user of the module what the file leaves open, in one line."""
+        self.graph.warnings.append(f"the node of '{self.outputs[0]}' ({self.op}): {text}")
 
     def refuse_data(self, what: str, value: TensorValue, expected: str) -> NoReturn:
         """Refuse a value that is computed at run time; says from which inputs, and a mend."""
@@ -128,6 +134,23 @@ class OnnxNode:
         items = value.elements.reshape(-1).tolist()
         whole = [x.top if isinstance(x, Rational) and x.bottom == 1 else x for x in items]
         return [x if is_expr(x) else int(x) for x in whole]
+
+    def sizes(self, k: int, what: str) -> list[Dim]:
+        """Return the elements of input `k` as sizes; those that are data become symbols.
+
+        A call fails where one of those is negative.
+        """
+        value = self.value(k)
+        if value.elements is not None:
+            return self.integers(k, what)
+        extent = self.shape(k)[0] if self.rank(k) else 1
+        if is_expr(extent) or value.dtype not in ("int32", "int64"):
+            self.refuse_data(what, value, "a constant or a function of sizes")
+        if extent == 0:
+            return []
+        numbers = self.emit(relax.op.astype(self.tensor(k), "int64"))
+        vector = self.emit(relax.op.reshape(numbers, [extent]))
+        return data_sizes(self.builder, vector, self.op.lower())
 
     def axis(self, default: int, rank: int, name: str = "axis") -> int:
         """Return an axis that counts from the front."""

@@ -18,7 +18,8 @@ from .masks import is_mask
 
 #: Conditions on the number of chosen elements, which torch adds.
 _CHECKS = ("sym_size.int", "sym_constrain_range_for_size.default", "_assert_scalar.default",
-           "ge", "le", "eq", "ne", "gt", "lt", "sym_constrain_range.default")  # fmt: skip
+           "ge", "le", "eq", "ne", "gt", "lt", "sym_ite",
+           "sym_constrain_range.default")  # fmt: skip
 
 
 def chosen(nodes: Iterable[Any]) -> set[Any]:
@@ -53,7 +54,7 @@ def _with_users(group: list[Any], mask: tuple[int, Any]) -> set[Any]:
     while left:
         for user in left.pop().users:
             name = getattr(user.target, "__name__", "")
-            if user in found or _checks(user):
+            if user in found or checks(user):
                 continue
             if name == "index_put.default" and _mask(user.args[1]) == mask:
                 if _shape(user.args[0]) == _shape(group[0].args[0]) and user.args[0] not in found:
@@ -65,8 +66,9 @@ def _with_users(group: list[Any], mask: tuple[int, Any]) -> set[Any]:
     return found
 
 
-def _checks(node: Any) -> bool:
-    return getattr(node.target, "__name__", "") in _CHECKS and all(map(_checks, node.users))
+def checks(node: Any) -> bool:
+    """Return whether a node is a check, or computes what only checks read."""
+    return getattr(node.target, "__name__", "") in _CHECKS and all(map(checks, node.users))
 
 
 def _is_elementwise(node: Any, found: set[Any], behind: int) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 from tvm import relax
 
 from ..nodes.arguments import Converter, arguments
+from .chosen_elements import taken_by_mask
 from .masks import is_mask, put_by_mask
 from .updates import points_updated
 
@@ -31,6 +32,8 @@ def _index(importer: Any, node: Any) -> Any:
     if node in importer.chosen:
         return x
     axes = [axis for axis, index in enumerate(indices) if index is not None]
+    if len(axes) == 1 and is_mask(node.args[1][axes[0]]):
+        return taken_by_mask(importer, node, x, indices[axes[0]], axes[0])
     _check_indices(node, axes)
     mode = "fast" if all(_counted_from_front(importer, node.args[1][a]) for a in axes) else "wrap"
     emit, shape, rank = importer.block_builder.emit, list(x.ty.shape), x.ty.ndim
@@ -54,8 +57,8 @@ def _index(importer: Any, node: Any) -> Any:
 def _check_indices(node: Any, axes: list[int]) -> None:
     for axis in axes:
         if is_mask(node.args[1][axis]):
-            raise NotImplementedError("it selects by a mask, so its shape depends on the data; "
-                                      "use torch.where")  # fmt: skip
+            raise NotImplementedError("it selects by a mask and other indices, so its shape "
+                                      "depends on the data; use torch.where")  # fmt: skip
 
 
 def _may_be_outside(node: Any, axes: list[int]) -> list[bool]:

@@ -13,6 +13,7 @@ from tvm import relax, tirx
 
 from ..nodes.arguments import Converter, arguments
 from ..nodes.assertions import assert_none
+from ..sizes.data_symbols import new_size
 
 op = relax.op
 
@@ -113,13 +114,14 @@ def _masked_scatter(importer: Any, node: Any) -> Any:
 
 
 def _repeated(importer: Any, node: Any) -> Any:
-    """Convert repeat_interleave of a known size: for each place, the repeats that end before it."""
+    """Convert repeat_interleave: for each place, the repeats that end before it."""
     args = arguments(importer, node)
     repeats, size = args["repeats"], args["output_size"]
-    if size is None:
-        _depends_on_data(importer, node)
     emit = importer.block_builder.emit
     total = emit(op.sum(emit(op.astype(repeats, "int64"))))
+    if size is None:
+        vector = emit(op.reshape(total, [1]))
+        size = new_size(importer, vector, node.meta["val"].shape[0], "repeats")
     message = f"the repeats are not {size} in all, or one is below 0"
     importer.assertions.append((emit(op.equal(total, importer._number(size, "int64"))), message))
     assert_none(importer, emit(op.less(repeats, relax.const(0, repeats.ty.dtype))), message)
@@ -134,8 +136,7 @@ def _depends_on_data(importer: Any, node: Any) -> Any:
                               "and use torch.where, or a fixed number of them by topk")  # fmt: skip
 
 
-_SIZED_BY_DATA = ("nonzero.default", "masked_select.default", "_unique2.default",
-                  "unique_dim.default", "unique_consecutive.default",
+_SIZED_BY_DATA = ("_unique2.default", "unique_dim.default", "unique_consecutive.default",
                   "bincount.default")  # fmt: skip
 CONVERTERS: Mapping[str, Converter] = {
     "masked_scatter.default": _masked_scatter,

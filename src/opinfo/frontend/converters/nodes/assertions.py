@@ -102,6 +102,13 @@ def _tensor(importer: Any, expr: Any) -> Any:
         )
     if expr.is_Symbol or expr.is_Integer:
         return importer._number(importer.size_of(expr), "int64")
+    if kind == "Piecewise" and expr.args[-1][1] == True:  # noqa: E712, a truth value of sympy
+        *cases, (otherwise, _) = expr.args
+        result = _tensor(importer, otherwise)
+        for value, condition in reversed(cases):
+            parts = (_tensor(importer, part) for part in (condition, value))
+            result = emit(relax.op.where(*parts, result))
+        return result
     if kind not in (*_COMPARISONS, *_NARY, "Not"):
         raise NotImplementedError(f"it asserts {expr}, expected sums, products and comparisons")
     first, *others = (_tensor(importer, part) for part in expr.args)

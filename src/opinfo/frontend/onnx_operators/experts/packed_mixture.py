@@ -38,9 +38,7 @@ def mixture_of_packed_experts(node: OnnxNode) -> Any:
     check_absent(node, ABSENT)
     bits, block = _format(node)
     per, third = 8 // bits, node.has(8)
-    if int(node.attr("weights_prepacked", -1)) == 1:
-        node.refuse("its attribute 'weights_prepacked' is 1, expected 0: export the model without "
-                    "packing for a device")  # fmt: skip
+    _check_packing(node, bits)
     if not node.attr("normalize_routing_weights", 0):
         node.refuse("its attribute 'normalize_routing_weights' is 0, which ONNX Runtime follows on "
                     "GPUs only, expected 1: export matrices of floats")  # fmt: skip
@@ -52,6 +50,21 @@ def mixture_of_packed_experts(node: OnnxNode) -> Any:
     first, second = (_layer(node, k, (experts, *shapes[k]), (bits, block)) for k in (0, 1))
     last = _layer(node, 2, (experts, *shapes[2]), (bits, block)) if third else None
     return mixed(node, experts, depth, (first, second, last), by_scores=True)
+
+
+def _check_packing(node: OnnxNode, bits: int) -> None:
+    """Refuse matrices that are packed for a device; note where the file does not say so.
+
+    -1, the default, is what the device's own kernel expects: rows of bytes on a CPU.
+    """
+    packed = int(node.attr("weights_prepacked", -1))
+    if packed == 1:
+        node.refuse("its attribute 'weights_prepacked' is 1, expected 0: export the model without "
+                    "packing for a device")  # fmt: skip
+    if packed == -1 and bits != 2:
+        node.note("its attribute 'weights_prepacked' is -1, so its matrices are read as rows of "
+                  "bytes, as on CPUs; results are wrong if the file was packed for a GPU: export "
+                  "it with 0")  # fmt: skip
 
 
 def _format(node: OnnxNode) -> tuple[int, int]:

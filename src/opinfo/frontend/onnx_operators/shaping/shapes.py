@@ -1,4 +1,4 @@
-"""Operators on shapes: Shape, Reshape, Expand, ConstantOfShape, Range, Tile and their like."""
+"""Operators on shapes: Shape, Reshape, Expand, ConstantOfShape, Tile and their like."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ...onnx_graph.conversion.tvm_converters import convert
 from ...onnx_graph.onnx_node import OnnxNode
 from ...onnx_graph.scalars import SizeArithmetic, is_expr
 from ...onnx_graph.values import Dim, TensorValue, constant, elements_value
+from .data_bounds import shape_by_data
 
 
 @converts("Constant")
@@ -59,11 +60,14 @@ def product(dims: Sequence[Dim], arithmetic: SizeArithmetic) -> Dim:
 @converts("Reshape")
 def reshape(node: OnnxNode) -> Any:
     """Reshape; 0 copies a size, and -1 is what remains."""
+    own = node.shape(0)
+    if node.has(1) and node.value(1).elements is None:
+        target = shape_by_data(node, 1, own, product(own, node.arithmetic))
+        return relax.op.reshape(node.tensor(0), target)
     if node.has(1):
         target = node.integers(1, "the shape")
     else:  # the attribute of operator set 1
         target = list(node.attr("shape"))
-    own = node.shape(0)
     if not node.attr("allowzero", 0):
         target = [own[k] if _is(d, 0) and k < len(own) else d for k, d in enumerate(target)]
     return node.reshape(node.tensor(0), with_rest(node, own, target))
@@ -155,7 +159,7 @@ def unsqueeze(node: OnnxNode) -> Any:
 @converts("Expand")
 def expand(node: OnnxNode) -> Any:
     """Broadcast to a shape, in both directions."""
-    dims, target = node.shape(0), node.integers(1, "the shape")
+    dims, target = node.shape(0), node.sizes(1, "the shape")
     rank = max(len(dims), len(target))
     dims = [1] * (rank - len(dims)) + dims
     target = [1] * (rank - len(target)) + target
@@ -176,32 +180,8 @@ def constant_of_shape(node: OnnxNode) -> Any:
     """Fill a tensor with a number."""
     value = array(node.attrs["value"]).reshape(()) if "value" in node.attrs else np.float32(0)
     value = np.asarray(value)
-    shape = node.integers(0, "the shape")
+    shape = node.sizes(0, "the shape")
     return relax.op.full(shape, relax.const(value, value.dtype.name), value.dtype.name)
-
-
-@converts("Range")
-def arange(node: OnnxNode) -> Any:
-    """Count from a start to a limit, both possibly symbolic."""
-    dtype = node.dtype(0)
-    start, limit, step = (node.integers(k, name)[0] for k, name in
-                          enumerate(("the start", "the limit", "the step")))  # fmt: skip
-    if not isinstance(step, int) or step == 0:
-        node.refuse("the step is symbolic or 0, expected a number", step)
-    arithmetic = node.arithmetic
-    span = arithmetic.subtract(limit, start) if step > 0 else arithmetic.subtract(start, limit)
-    count = arithmetic.floor_divide(arithmetic.add(span, abs(step) - 1), abs(step))
-    if not arithmetic.proves(
-        tirx.GE(count, tirx.IntImm("int64", 0)) if is_expr(count) else count >= 0
-    ):
-        count = arithmetic.maximum(count, 0)
-    result = node.emit(relax.op.arange(0, count, 1, "int64"))
-    if step != 1:
-        result = node.emit(relax.op.multiply(result, relax.const(step, "int64")))
-    if not _is(start, 0):
-        first = node.shape_tensor([start])
-        result = node.emit(relax.op.add(result, first))
-    return result if dtype == "int64" else relax.op.astype(result, dtype)
 
 
 @converts("Tile")

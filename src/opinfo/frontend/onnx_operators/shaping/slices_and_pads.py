@@ -11,6 +11,7 @@ from ...onnx_graph.conversion.converter_table import converts
 from ...onnx_graph.onnx_node import OnnxNode, dims_of
 from ...onnx_graph.scalars import is_expr
 from ...onnx_graph.values import Dim
+from .data_bounds import part_by_data
 
 #: A bound from here on means "to the end": exporters write 10**9 and 2**31 - 1, besides 2**63 - 1,
 #: and a symbolic size is smaller.
@@ -21,7 +22,10 @@ ENDLESS = 10**9
 def slice_node(node: OnnxNode) -> Any:
     """Slice; bounds are clamped to the sizes as ONNX does."""
     dims = node.shape(0)
-    if node.has(1):
+    by_data = node.has(1) and any(node.value(k).elements is None for k in (1, 2))
+    if by_data:
+        starts, ends = _numbers(node, 1, "starts"), _numbers(node, 2, "ends")
+    elif node.has(1):
         starts, ends = node.integers(1, "starts"), node.integers(2, "ends")
     else:
         starts, ends = list(node.attr("starts")), list(node.attr("ends"))
@@ -32,8 +36,21 @@ def slice_node(node: OnnxNode) -> Any:
     steps = node.integers(4, "steps") if node.has(4) else [1] * len(starts)
     data = node.tensor(0)
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        if by_data and isinstance(step, int) and step:
+            axis %= len(dims)
+            data = part_by_data(node, data, axis, dims[axis], (start, end), step)
+            continue
         data = _sliced(node, data, axis % len(dims), dims[axis], start, end, step)
     return data
+
+
+def _numbers(node: OnnxNode, k: int, what: str) -> list[Any]:
+    """Return the elements of a vector as scalars of Relax."""
+    (count,) = node.shape(k)
+    if is_expr(count):
+        node.refuse(f"the number of {what} is symbolic, expected a number", count)
+    vector = node.emit(relax.op.astype(node.tensor(k), "int64"))
+    return [node.emit(relax.op.take(vector, relax.const(j, "int64"), 0)) for j in range(count)]
 
 
 def _sliced(node: OnnxNode, data: Any, axis: int, dim: Dim, start: Dim, end: Dim, step: Dim) -> Any:
