@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..architectures import NETS
+from ..architectures import SETS
 
 #: Requests of a stream, and their shapes.
 REQUESTS, SHAPES = 200, 40
@@ -83,7 +83,7 @@ def _vit() -> Any:
 
 STREAMS: Mapping[str, Stream] = {
     "bert": Stream(
-        NETS["bert_base"].build, _tokens, _token_dims,
+        SETS["first"]["bert_base"].build, _tokens, _token_dims,
         lambda rng: (rng.randint(1, 32), rng.randint(16, 512)),
         ((1, 128), (4, 77), (32, 128), (16, 384)), ((1, 31), (3, 63)),
     ),

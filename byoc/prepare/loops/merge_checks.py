@@ -21,6 +21,7 @@ from tvm import relax, tirx
 
 from ....analysis.blocks.tir import seq
 from ....analysis.support.ir.rewrite_functions import rewrite_functions, with_attrs
+from ....analysis.support.tvm_compat import StringImm
 
 #: What a PrimFunc's assertions say, in order: fragments, which TVM joins.
 Messages = tuple[tuple[str, ...], ...]
@@ -115,7 +116,7 @@ def _replaced(func: Any, replace: Any) -> Any:
 
 
 def _assertion(node: Any, condition: Any, message: Sequence[str]) -> Any:
-    parts = [tvm.ir.StringImm(part) for part in message]
+    parts = [StringImm(part) for part in message]
     return tirx.AssertStmt(condition, node.error_kind, parts)
 
 

@@ -186,7 +186,8 @@ def _kernel(call: Sdpa) -> Array | None:
     if not _has_kernel(call):
         return None
     head = call.views[0].extents[3]
-    return halves_kernel.image(int(head), call.tensors[0].dtype, call.mask is not None)
+    assert isinstance(head, int)
+    return halves_kernel.image(head, call.tensors[0].dtype, call.mask is not None)
 
 
 def _has_kernel(call: Sdpa) -> bool:
