@@ -19,8 +19,8 @@ one process, the device to itself, all with CUDA graphs, random weights, no tf32
 in several runs, and compiled some fifteen at a time.
 
 - **/ torch** is the time relative to `torch.compile` in this mode, channels last for images;
-  **/ TVM** to TVM's default build. Both times are of the last run with that peer, which may be older
-  than the first column: Swin's with max-autotune at batch 32 was of 2.61 ms.
+  **/ TVM** to TVM's default build. Both times are of the last run with that peer, which may be
+  older than the first column: Swin's with max-autotune at batch 32 was of 2.61 ms.
 - **apart** is the largest difference from torch in float32, relative to the largest value.
 - **kernels** is the number that a call launches, **moves** how many of them only copy, cast or
   rearrange elements, **libraries** the share of the kernels' time in cuDNN's and cuBLASLt's.

@@ -102,12 +102,15 @@ REFUSED: dict[str, tuple[Build, tuple[tuple[int, ...], ...], str, tuple[int, ...
 }  # fmt: skip
 
 
-@functools.cache
-def refused() -> Any:
+def dispatched(builds: list[Any]) -> Any:
     backend = replace(find("cudnn"), available=lambda: None, convert=lambda rs: Code(
         "", tuple(r.symbol for r in rs)))  # fmt: skip
-    builds = [(b, s, d, m) for b, s, d, m, _ in REFUSED.values()]
     return dispatch(prepare(module(builds), [backend]), [backend])
+
+
+@functools.cache
+def refused() -> Any:
+    return dispatched([(b, s, d, m) for b, s, d, m, _ in REFUSED.values()])
 
 
 def test_nothing_else_is_taken() -> None:
@@ -117,6 +120,12 @@ def test_nothing_else_is_taken() -> None:
 @pytest.mark.parametrize("name", [n for n, r in REFUSED.items() if r[4]])
 def test_a_refusal_names_its_reason(name: str) -> None:
     assert any(REFUSED[name][4] in o.why for o in refused().left)
+
+
+def test_many_windows_are_taken_in_heads_that_our_kernel_takes() -> None:
+    build, shapes, *more, _ = REFUSED["many windows"]
+    wider = tuple((*shape[:3], 32) for shape in shapes)
+    assert [t.pattern for t in dispatched([(build, wider, *more)]).taken] == ["attention_float32"]
 
 
 def test_without_the_frontend_nothing_is_fused(monkeypatch: pytest.MonkeyPatch) -> None:
