@@ -107,7 +107,7 @@ def test_json_has_what_was_taken_and_what_is_left(model: Path) -> None:
         (["absent.onnx"], "absent.onnx: no such file"),
         (["MODEL", "--backend", "fpga"], "unknown backend 'fpga'"),
         (["MODEL", "--backend", "toy, fpga"], "unknown backend 'fpga'"),
-        (["MODEL", "--backend", ""], "--backend '': expected names, as in --backend onednn,tvm"),
+        (["MODEL", "--backend", ""], "--backend: expected a value, got an empty one"),
         (
             ["MODEL", "--backend", "toy", "--force", "relu"],
             "--force relu: expected",

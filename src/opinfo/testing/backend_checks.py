@@ -113,7 +113,7 @@ class _Trial:
 
     def available(self) -> None:
         __tracebackhide__ = True
-        reason = unusable(self.backend)
+        reason = None if unusable(self.backend) is None else self.backend.available()
         assert reason is None or (reason.strip() and "\n" not in reason), (
             f"available returned {reason!r}, expected None or the reason in one line"
         )
