@@ -13,6 +13,7 @@ from typing import Any
 import tvm_ffi
 from tvm import relax, tirx
 
+from ...analysis.support.ir.call_ops import is_call_tir
 from ...layout.graph.call_extents import unequal_extents
 
 #: TVM's ``op_pattern`` of what is not fused.
@@ -41,4 +42,4 @@ def _calls(func: Any) -> list[Any]:
     found: list[Any] = []
     if isinstance(func, relax.Function):
         tvm_ffi.structural_walk(func, (relax.Call, found.append))
-    return [call for call in found if getattr(call.op, "name", "") == "relax.call_tir"]
+    return [call for call in found if is_call_tir(call)]

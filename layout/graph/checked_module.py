@@ -11,6 +11,7 @@ from tvm import relax, tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from ...analysis.lifting.tir.node import items
+from ...analysis.support.ir.call_ops import is_call_tir
 from ...analysis.support.origin import node_of
 from ...analysis.support.wording import plural
 from .call_extents import unequal_extents
@@ -50,7 +51,7 @@ def _calls(func: Any) -> Iterator[tuple[Any, Any]]:
         tvm_ffi.structural_walk(func, (relax.VarBinding, found.append))
     for binding in found:
         call = binding.value
-        if isinstance(call, relax.Call) and getattr(call.op, "name", "") == "relax.call_tir":
+        if isinstance(call, relax.Call) and is_call_tir(call):
             yield binding, call
 
 

@@ -10,6 +10,7 @@ from tvm import relax, tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from ...analysis.lifting.tir.node import NodeDict, items
+from ...analysis.support.ir.call_ops import is_call_tir
 from ...analysis.support.origin import node_of
 from ...analysis.support.tvm_compat import GenericConst
 from .relax_graph import Graph, Op, Value, extents
@@ -90,7 +91,7 @@ class GraphReader:
             value.fixed = True
 
     def call_tir(self, binding: Any, call: Any) -> bool:
-        if str(getattr(getattr(call, "op", None), "name", "")) != "relax.call_tir":
+        if not is_call_tir(call):
             return False
         gvar, arguments = call.args[0], call.args[1]
         func = self.mod.functions.get(gvar)

@@ -13,7 +13,8 @@ from tvm import relax, tirx
 import opinfo
 from opinfo.frontend import FrontendError
 from opinfo.frontend.formats.from_onnx import from_model
-from opinfo.frontend.onnx_graph.scalars import Rational, SizeArithmetic, Unknown, rational
+from opinfo.frontend.onnx_graph.scalars import Rational, Unknown, rational
+from opinfo.frontend.onnx_graph.size_arithmetic import SizeArithmetic
 from opinfo.jit.arguments.acceptor import BoundaryError
 from opinfo.testing.unoptimised import unoptimised
 from tests.models.weights import Array

@@ -15,6 +15,7 @@ import tvm_ffi
 from tvm import ir, tirx
 from tvm.tirx.buffer import is_buffer_var
 
+from ....analysis.blocks.tir import loads
 from ....analysis.lifting.tir.node import NodeDict, items
 from ....analysis.support.tvm_compat import TensorLoad
 
@@ -121,10 +122,3 @@ class AgreedValues:
     def _vary_own(self, buffer: Any) -> None:
         if is_buffer_var(buffer) and str(buffer.scope()) == LOCAL:
             self._vary(buffer)
-
-
-def loads(expr: Any) -> bool:
-    """Whether an expression reads memory."""
-    found: list[Any] = []
-    tvm_ffi.structural_walk(expr, (TensorLoad, found.append))
-    return bool(found)

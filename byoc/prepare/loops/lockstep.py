@@ -19,10 +19,11 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, tirx
 
+from ....analysis.blocks.tir import loads
 from ....analysis.lifting.tir.node import NodeDict, items, substitute
 from ....analysis.support.ir.call_ops import op_name
 from ....analysis.support.tvm_compat import TensorLoad
-from .agreed_values import REDUCTION, AgreedValues, Reduction, loads
+from .agreed_values import REDUCTION, AgreedValues, Reduction
 from .thread_checks import (
     ALL_REDUCE,
     SHARED,

@@ -9,14 +9,18 @@ the upper 16 bits of `x[i]`, rounded to even, so a dropped cast changes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tvm
 import tvm_ffi
 from tvm import tirx
 
+from ....analysis.blocks.tir import dtype_of
 from ....analysis.support.ir.rewrite_functions import replaced_functions
 
+#: A type of nodes, and the function that replaces one.
+Rule = tuple[Any, Callable[[Any, Any], Any]]
 _LOWER = 0xFFFF
 
 
@@ -32,26 +36,37 @@ def round_bfloat16(mod: tvm.IRModule) -> tvm.IRModule:
     return replaced_functions(mod, _rounded)
 
 
-def _rounded(func: Any) -> Any:
-    """Return a PrimFunc whose casts round; other functions, and scheduled ones, stay."""
-    if not isinstance(func, tirx.PrimFunc) or "tirx.is_scheduled" in (func.attrs or {}):
-        return func
-    params = list(func.params)
+def rounding_rules(params: Sequence[Any], rounded: Callable[[Any], Any]) -> list[Rule]:
+    """Return rules for `structural_mutate` by which casts to bfloat16 round in float32.
+
+    A cast whose result is stored in a parameter stays, as TVM rounds it.
+
+    Args:
+        params: The parameters of the PrimFunc.
+        rounded: Returns a float32 rounded to bfloat16, as float32.
+    """
 
     def cast(node: Any, mutator: Any) -> Any:
         node = mutator.default_mutate(node)
-        if str(node.ty) != "bfloat16":
+        if dtype_of(node) != "bfloat16":
             return node
-        return tirx.Cast("bfloat16", _upper(tirx.Cast("float32", node.value)))
+        return tirx.Cast("bfloat16", rounded(tirx.Cast("float32", node.value)))
 
     def store(node: Any, mutator: Any) -> Any:
         is_result = any(node.buffer.same_as(param) for param in params)
         if not (is_result and isinstance(node.value, tirx.Cast)):
             return mutator.default_mutate(node)
-        value = tirx.Cast(str(node.value.ty), mutator.mutate(node.value.value))
-        return tirx.BufferStore(node.buffer, value, node.indices)
+        value = tirx.Cast(dtype_of(node.value), mutator.mutate(node.value.value))
+        return tirx.BufferStore(node.buffer, value, list(node.indices))
 
-    body = tvm_ffi.structural_mutate(func.body, [(tirx.Cast, cast), (tirx.BufferStore, store)])
+    return [(tirx.Cast, cast), (tirx.BufferStore, store)]
+
+
+def _rounded(func: Any) -> Any:
+    """Return a PrimFunc whose casts round; other functions, and scheduled ones, stay."""
+    if not isinstance(func, tirx.PrimFunc) or "tirx.is_scheduled" in (func.attrs or {}):
+        return func
+    body = tvm_ffi.structural_mutate(func.body, rounding_rules(list(func.params), _upper))
     return func if body.same_as(func.body) else func.with_body(body)
 
 

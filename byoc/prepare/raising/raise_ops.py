@@ -23,6 +23,7 @@ from ....analysis.answer.recovered import Recovered
 from ....analysis.proposal.attribute_values import to_prim
 from ....analysis.proposal.call_op import NotBuilt, call_op
 from ....analysis.results.op_info import ASSUMED, LayoutNormalised
+from ....analysis.support.ir.call_ops import is_call_tir
 from ....analysis.support.tvm_compat import sym
 from ....analysis.terms.term import TensorVar, Var
 from ....layout.graph.call_extents import unequal_extents
@@ -161,7 +162,7 @@ class _Raiser(relax.PyExprMutator):  # type: ignore[misc]
 
     def visit_call_(self, call: Any) -> Any:
         call = super().visit_call_(call)
-        if str(getattr(call.op, "name", "")) != "relax.call_tir":
+        if not is_call_tir(call):
             return call
         gvar = call.args[0]
         func = self.mod[gvar]

@@ -19,11 +19,12 @@ from tvm import tirx
 from ....analysis.blocks.tir import dtype_of, is_guard
 from ....analysis.lifting.tir.node import NodeDict, items
 from ....analysis.support.tvm_compat import TensorLoad
+from ....byoc.prepare.loops.round_bfloat16 import Rule, rounding_rules
 from ....byoc.prepare.paged.vector_terms import BITS, HALF, WIDE, narrowed, wide
 from ....byoc.prepare.paged.vector_terms import store as narrow_store
 from .program import Unscheduled
 
-_TWO = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Min, tirx.Max)
+_ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Min, tirx.Max)
 _COMPARED = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
 
 
@@ -39,20 +40,6 @@ def with_rounded_casts(func: Any) -> Any:
 
     Functions of float32 have vector forms. Casts whose result is stored in a parameter round there.
     """
-    params = items(func.params)
-
-    def cast(node: Any, mutator: Any) -> Any:
-        node = mutator.default_mutate(node)
-        if dtype_of(node) != HALF:
-            return node
-        return tirx.Cast(HALF, narrowed(tirx.Cast(WIDE, node.value), HALF))
-
-    def store(node: Any, mutator: Any) -> Any:
-        is_result = any(node.buffer.same_as(param) for param in params)
-        if not (is_result and isinstance(node.value, tirx.Cast)):
-            return mutator.default_mutate(node)
-        value = tirx.Cast(dtype_of(node.value), mutator.mutate(node.value.value))
-        return tirx.BufferStore(node.buffer, value, list(node.indices))
 
     def call(node: Any, mutator: Any) -> Any:
         node = mutator.default_mutate(node)
@@ -60,11 +47,12 @@ def with_rounded_casts(func: Any) -> Any:
         is_function = {_type(e) for e in (node, *values)} == {HALF} and not is_guard(node)
         if not (is_function and isinstance(node.op, tvm.ir.Op)):
             return node
-        wide = tirx.call_intrin(WIDE, node.op, *(tirx.Cast(WIDE, e) for e in values))
-        return tirx.Cast(HALF, wide)
+        value = tirx.call_intrin(WIDE, node.op, *(tirx.Cast(WIDE, e) for e in values))
+        return tirx.Cast(HALF, value)
 
-    rules = [(tirx.Cast, cast), (tirx.BufferStore, store), (tvm.ir.Call, call)]
-    return func.with_body(tvm_ffi.structural_mutate(func.body, rules))
+    rules = rounding_rules(items(func.params), lambda value: narrowed(value, HALF))
+    body = tvm_ffi.structural_mutate(func.body, [*rules, (tvm.ir.Call, call)])
+    return func.with_body(body)
 
 
 def in_float32(stmt: Any) -> Any:
@@ -73,92 +61,110 @@ def in_float32(stmt: Any) -> Any:
     Raises:
         Unscheduled: An expression of bfloat16 has a form that is not known.
     """
-    variables: NodeDict[Any] = NodeDict()
+    return tvm_ffi.structural_mutate(stmt, [*_Variables().rules(), *_RULES])
 
-    def allocate(node: Any, mutator: Any) -> Any:
+
+class _Variables:
+    """Variables and memory of a loop nest in other dtypes: float32, views in words."""
+
+    def __init__(self) -> None:
+        self._new: NodeDict[Any] = NodeDict()
+
+    def rules(self) -> list[Rule]:
+        """Return the rules for all nodes that name a variable or a buffer."""
+        return [(tirx.AllocBuffer, self._allocate), (tirx.DeclBuffer, self._declare),
+                (TensorLoad, self._load), (tirx.BufferStore, self._store), (tirx.Bind, self._bind),
+                (tirx.Let, self._let), (tvm.ir.Var, lambda var, _: self._of(var))]  # fmt: skip
+
+    def _of(self, var: Any) -> Any:
+        new = self._new.get(var)
+        return var if new is None else new
+
+    def _renamed(self, var: Any) -> Any:
+        if _type(var) == HALF:
+            self._new[var] = tirx.Var(var.name, WIDE)
+        return self._of(var)
+
+    def _allocate(self, node: Any, mutator: Any) -> Any:
         buffer = node.buffer
-        if str(buffer.ty.dtype) != HALF:
+        if dtype_of(buffer) != HALF:
             return node
         shape = items(buffer.ty.shape)
-        variables[buffer] = tirx.decl_buffer(shape, WIDE, name=buffer.name, scope=buffer.scope())
-        return tirx.AllocBuffer(variables[buffer], node.annotations)
+        new = tirx.decl_buffer(shape, WIDE, name=buffer.name, scope=buffer.scope())
+        self._new[buffer] = new
+        return tirx.AllocBuffer(new, node.annotations)
 
-    def declare(node: Any, mutator: Any) -> Any:
+    def _declare(self, node: Any, mutator: Any) -> Any:
         """TVM's passes take no views of bfloat16; they are of words."""
         buffer = node.buffer
-        if str(buffer.ty.dtype) != HALF:
+        if dtype_of(buffer) != HALF:
             return node
-        variables[buffer] = tirx.decl_buffer(items(buffer.ty.shape), BITS, name=buffer.name)
-        return tirx.DeclBuffer(variables[buffer], data=node.data)
+        self._new[buffer] = tirx.decl_buffer(items(buffer.ty.shape), BITS, name=buffer.name)
+        return tirx.DeclBuffer(self._new[buffer], data=node.data)
 
-    def load(node: Any, mutator: Any) -> Any:
-        if (new := variables.get(node.source)) is not None:
+    def _load(self, node: Any, mutator: Any) -> Any:
+        if (new := self._new.get(node.source)) is not None:
             places = [mutator.mutate(i) for i in node.indices]
-            is_view = str(new.ty.dtype) == BITS
-            return wide(new, *places) if is_view else tirx.BufferLoad(new, places)
+            return wide(new, *places) if dtype_of(new) == BITS else tirx.BufferLoad(new, places)
         node = mutator.default_mutate(node)
         if _type(node) != HALF:
             return node
         word = tirx.Cast("uint32", tirx.reinterpret("uint16", node))
         return tirx.reinterpret(WIDE, tirx.shift_left(word, tirx.const(16, "uint32")))
 
-    def cast(node: Any, mutator: Any) -> Any:
-        value, dtype = mutator.mutate(node.value), dtype_of(node)
-        target = WIDE if dtype == HALF else dtype
-        return value if _type(value) == target else tirx.Cast(target, value)
-
-    def two(node: Any, mutator: Any) -> Any:
-        if HALF not in (_type(node.a), _type(node.b)):
-            return mutator.default_mutate(node)
-        return type(node)(mutator.mutate(node.a), mutator.mutate(node.b))
-
-    def select(node: Any, mutator: Any) -> Any:
-        if _type(node) != HALF:
-            return mutator.default_mutate(node)
-        parts = (node.condition, node.true_value, node.false_value)
-        return tirx.Select(*map(mutator.mutate, parts))
-
-    def call(node: Any, mutator: Any) -> Any:
-        if HALF not in (_type(node), *map(_type, items(node.args))):
-            return mutator.default_mutate(node)
-        if not is_guard(node):
-            raise Unscheduled(f"a call of bfloat16 is not known: {node.op}")
-        return tirx.if_then_else(*map(mutator.mutate, items(node.args)))
-
-    def variable(var: Any, mutator: Any) -> Any:
-        new = variables.get(var)
-        return var if new is None else new
-
-    def renamed(var: Any) -> Any:
-        if _type(var) == HALF:
-            variables[var] = tirx.Var(var.name, WIDE)
-        return variable(var, None)
-
-    def bind(node: Any, mutator: Any) -> Any:
-        value = mutator.mutate(node.value)
-        return tirx.Bind(renamed(node.var), value)
-
-    def let(node: Any, mutator: Any) -> Any:
-        value = mutator.mutate(node.value)
-        return tirx.Let(renamed(node.var), value, mutator.mutate(node.body))
-
-    def number(node: Any, mutator: Any) -> Any:
-        return tirx.FloatImm(WIDE, node.value) if _type(node) == HALF else node
-
-    def store(node: Any, mutator: Any) -> Any:
-        value, buffer = mutator.mutate(node.value), variable(node.buffer, None)
-        if not buffer.same_as(node.buffer) and str(buffer.ty.dtype) == BITS:
-            return narrow_store(buffer, value, *(mutator.mutate(i) for i in node.indices))
-        if str(buffer.ty.dtype) == HALF:
+    def _store(self, node: Any, mutator: Any) -> Any:
+        value, buffer = mutator.mutate(node.value), self._of(node.buffer)
+        places = [mutator.mutate(i) for i in node.indices]
+        if not buffer.same_as(node.buffer) and dtype_of(buffer) == BITS:
+            return narrow_store(buffer, value, *places)
+        if dtype_of(buffer) == HALF:
             value = tirx.Cast(HALF, value)
-        return tirx.BufferStore(buffer, value, [mutator.mutate(i) for i in node.indices])
+        return tirx.BufferStore(buffer, value, places)
 
-    rules = [(tirx.AllocBuffer, allocate), (tirx.DeclBuffer, declare),
-             (TensorLoad, load), (tirx.Cast, cast),
-             ((*_TWO, *_COMPARED), two), (tirx.Select, select), (tvm.ir.Call, call),
-             (tirx.Bind, bind), (tirx.Let, let), (tirx.FloatImm, number),
-             (tirx.BufferStore, store), (tvm.ir.Var, variable)]  # fmt: skip
-    return tvm_ffi.structural_mutate(stmt, rules)
+    def _bind(self, node: Any, mutator: Any) -> Any:
+        value = mutator.mutate(node.value)
+        return tirx.Bind(self._renamed(node.var), value)
+
+    def _let(self, node: Any, mutator: Any) -> Any:
+        value = mutator.mutate(node.value)
+        return tirx.Let(self._renamed(node.var), value, mutator.mutate(node.body))
+
+
+def _cast(node: Any, mutator: Any) -> Any:
+    value, dtype = mutator.mutate(node.value), dtype_of(node)
+    target = WIDE if dtype == HALF else dtype
+    return value if _type(value) == target else tirx.Cast(target, value)
+
+
+def _binary(node: Any, mutator: Any) -> Any:
+    if HALF not in (_type(node.a), _type(node.b)):
+        return mutator.default_mutate(node)
+    return type(node)(mutator.mutate(node.a), mutator.mutate(node.b))
+
+
+def _select(node: Any, mutator: Any) -> Any:
+    if _type(node) != HALF:
+        return mutator.default_mutate(node)
+    parts = (node.condition, node.true_value, node.false_value)
+    return tirx.Select(*map(mutator.mutate, parts))
+
+
+def _call(node: Any, mutator: Any) -> Any:
+    if HALF not in (_type(node), *map(_type, items(node.args))):
+        return mutator.default_mutate(node)
+    if not is_guard(node):
+        raise Unscheduled(f"a call of bfloat16 is not known: {node.op}")
+    return tirx.if_then_else(*map(mutator.mutate, items(node.args)))
+
+
+def _number(node: Any, mutator: Any) -> Any:
+    return tirx.FloatImm(WIDE, node.value) if _type(node) == HALF else node
+
+
+_RULES: list[Rule] = [
+    (tirx.Cast, _cast), ((*_ARITHMETIC, *_COMPARED), _binary), (tirx.Select, _select),
+    (tvm.ir.Call, _call), (tirx.FloatImm, _number),
+]  # fmt: skip
 
 
 def _type(node: Any) -> str:

@@ -116,3 +116,11 @@ def prove(func: Any, kernel: Any) -> None:
     after = lift(kernel, before.params)
     for a, b in zip(before.outputs, after.outputs, strict=True):
         prove_equal(a.body, b.body)
+
+
+def pool(e: Any, x: Any) -> Any:
+    return e(nn.max_pool2d(x, (3, 3), (2, 2), padding=(1, 1), layout="NHWC"))
+
+
+def depthwise(e: Any, x: Any, w: Any) -> Any:
+    return e(nn.conv2d(x, w, padding=1, groups=16, data_layout="NHWC", kernel_layout="HWOI"))

@@ -24,7 +24,7 @@ def _scalars(dtype: str, *numbers: float) -> dict[str, Array]:
 
 @pytest.mark.parametrize("dtype", ["int32", "int64", "float32", "float64"])
 def test_ranges_of_data(dtype: str) -> None:
-    """They rise, fall, end at once, and do not end where the limit is no multiple of the step."""
+    """They rise, fall, end at once, and pass a limit that is not a multiple of the step."""
     proto = model([make("Range", ["start", "limit", "step"], ["y"])],
                   {name: ([], dtype) for name in ("start", "limit", "step")})  # fmt: skip
     runs: list[tuple[float, float, float]] = [

@@ -29,8 +29,9 @@ from ..onnx_graph.folding import folded
 from ..onnx_graph.legality import TOLERATED, contradicts_types, why_illegal
 from ..onnx_graph.narrow_types import NARROW
 from ..onnx_graph.onnx_node import OnnxNode
-from ..onnx_graph.scalars import SizeArithmetic, Unknown
+from ..onnx_graph.scalars import Unknown
 from ..onnx_graph.shape_values import RULES, evaluate
+from ..onnx_graph.size_arithmetic import SizeArithmetic
 from ..onnx_graph.values import (
     NodeError,
     NotConvertible,

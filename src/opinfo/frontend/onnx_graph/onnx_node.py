@@ -13,7 +13,8 @@ from tvm import relax, tirx
 from ..checks.data_sizes import data_sizes
 from ..checks.size_check import size_check
 from .data_sources import not_constant
-from .scalars import Rational, SizeArithmetic, is_expr, is_var, mentions, same, size
+from .scalars import Rational, is_expr, is_var, mentions, same, size
+from .size_arithmetic import SizeArithmetic
 from .values import Dim, NotConvertible, TensorValue, kind, of_expr
 
 

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from tvm import tirx
 
-from .scalars import Rational, SizeArithmetic, Unknown, is_expr, rational
+from .scalars import Rational, Unknown, is_expr, rational
+from .size_arithmetic import SizeArithmetic
 from .values import SMALL
 
 Elements = np.ndarray[Any, Any]

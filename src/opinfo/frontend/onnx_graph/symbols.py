@@ -17,7 +17,8 @@ from ..checks.input_shapes import KEPT, Shapes
 from ..onnx_checks.onnx_schema import check_sizes
 from .attributes import dtype_name
 from .narrow_types import NARROW
-from .scalars import SizeArithmetic, is_expr
+from .scalars import is_expr
+from .size_arithmetic import SizeArithmetic
 from .values import NotConvertible
 
 #: Limit on the characters of a size that is read as a sum or product.

@@ -38,7 +38,7 @@ from .indexing import index_operators
 from .norms import channel_norms, embedding_norm, image_norms, normalization
 from .packed_weights import bnb4, nbits
 from .recurrence import causal_convolution, dynamic_lstm, linear_attention, recurrent
-from .shaping import counting, grids, resizing, shapes, slices_and_pads
+from .shaping import counting, grids, padded_tensors, resizing, shapes, slices
 
 __all__ = [
     "CONVERTERS", "activations", "bias_layers", "bias_softmax", "bit_casts", "bnb4",
@@ -47,8 +47,8 @@ __all__ = [
     "distance_bias", "dynamic_lstm", "elementwise_operators", "embedding_norm", "extrema",
     "feature_rows", "grids", "grouped_query", "image_norms", "index_operators", "linear_attention",
     "mixture", "multi_head", "nbits", "ngram_counts", "normalization", "optionals",
-    "packed_mixture", "packed_tokens", "pools", "powers", "products", "quantize_linear",
-    "quantized", "quotients", "recurrent", "resizing", "roi_align", "rotary_heads", "scans",
-    "sequences", "shapes", "slices_and_pads", "sparse_blocks", "spectral", "square_matrices",
-    "sums_and_norms", "suppression", "transposed", "trees",
+    "packed_mixture", "packed_tokens", "padded_tensors", "pools", "powers", "products",
+    "quantize_linear", "quantized", "quotients", "recurrent", "resizing", "roi_align",
+    "rotary_heads", "scans", "sequences", "shapes", "slices", "sparse_blocks", "spectral",
+    "square_matrices", "sums_and_norms", "suppression", "transposed", "trees",
 ]  # fmt: skip

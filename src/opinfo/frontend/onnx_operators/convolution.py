@@ -13,7 +13,7 @@ from ..onnx_graph.conversion.half_types import accumulated
 from ..onnx_graph.onnx_node import OnnxNode
 from ..onnx_graph.scalars import is_expr
 from ..onnx_graph.values import Dim
-from .shaping.slices_and_pads import padded
+from .shaping.padded_tensors import padded
 
 LAYOUTS = {1: ("NCW", "OIW", "IOW"), 2: ("NCHW", "OIHW", "IOHW"), 3: ("NCDHW", "OIDHW", "IODHW")}
 

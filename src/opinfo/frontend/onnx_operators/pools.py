@@ -13,7 +13,7 @@ from ..onnx_graph.conversion.converter_table import converts
 from ..onnx_graph.onnx_node import OnnxNode, dims_of
 from ..onnx_graph.values import Dim
 from .convolution import LAYOUTS, Window, prepadded, require_reach, window
-from .shaping.slices_and_pads import padded
+from .shaping.padded_tensors import padded
 
 
 @converts("MaxPool")

@@ -10,7 +10,7 @@ from tvm import relax
 from ..onnx_graph.conversion.converter_table import converts
 from ..onnx_graph.onnx_node import OnnxNode
 from ..onnx_graph.scalars import is_expr
-from .shaping.slices_and_pads import padded
+from .shaping.padded_tensors import padded
 
 #: Limit on the elements of a matrix.
 MOST = 1 << 24

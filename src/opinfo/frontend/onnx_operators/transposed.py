@@ -14,7 +14,7 @@ from ..onnx_graph.onnx_node import OnnxNode
 from ..onnx_graph.scalars import is_expr
 from ..onnx_graph.values import Dim, TensorValue, constant
 from .convolution import LAYOUTS, Window, biased, check_kernel
-from .shaping.slices_and_pads import padded
+from .shaping.padded_tensors import padded
 
 
 @converts("ConvTranspose")

@@ -16,7 +16,8 @@ from tvm import relax, tirx
 
 from ...analysis.support.ir.rewrite_functions import replaced_functions
 from ..checks.size_check import size_check
-from ..onnx_graph.scalars import SizeArithmetic, is_var
+from ..onnx_graph.scalars import is_var
+from ..onnx_graph.size_arithmetic import SizeArithmetic
 from .size_conditions import size_conditions
 
 #: Attributes of functions that a pass of TVM fused, or that a backend compiles.

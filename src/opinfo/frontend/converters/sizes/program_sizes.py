@@ -10,8 +10,9 @@ from typing import Any
 import tvm
 from tvm import tirx
 
-from ...onnx_graph.scalars import Rational, SizeArithmetic, Unknown, rational
+from ...onnx_graph.scalars import Rational, Unknown, rational
 from ...onnx_graph.scalars import size as plain
+from ...onnx_graph.size_arithmetic import SizeArithmetic
 
 _NARY: dict[str, Callable[[Any, Any], Any]] = {
     "Add": operator.add, "Mul": operator.mul, "Max": tirx.max, "Min": tirx.min,

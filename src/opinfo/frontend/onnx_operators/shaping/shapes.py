@@ -12,7 +12,8 @@ from ...onnx_graph.attributes import array, dtype_name
 from ...onnx_graph.conversion.converter_table import converts
 from ...onnx_graph.conversion.tvm_converters import convert
 from ...onnx_graph.onnx_node import OnnxNode
-from ...onnx_graph.scalars import SizeArithmetic, is_expr
+from ...onnx_graph.scalars import is_expr
+from ...onnx_graph.size_arithmetic import SizeArithmetic
 from ...onnx_graph.values import Dim, TensorValue, constant, elements_value
 from .data_bounds import shape_by_data
 

@@ -15,34 +15,16 @@ from opinfo.analysis.lifting.tir.node import NodeDict, substitute
 from opinfo.analysis.support.origin import span
 from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION, sym
 from opinfo.frontend.sizes.checked_sizes import checked_sizes
-from opinfo.jit.arguments.acceptor import BoundaryError
+
+from .size_modules import INT, Build, F, K, N, emitted, module
 
 pytestmark = pytest.mark.skipif(VERSION < COMPLETE, reason="compiles models")
 
 op, nn = relax.op, relax.op.nn
-Build = Callable[..., Any]
-F, INT = "float32", "int64"
-N, K = (tirx.Var(name, "int64") for name in "nk")
 
 
 def _index(*values: int) -> Any:
     return relax.const(np.array(values, "int64"), "int64")
-
-
-def _module(build: Build, *types: Any) -> Any:
-    """A function of tensors, given as shapes of float32, or as shapes and dtypes."""
-    builder = relax.BlockBuilder()
-    typed = [t if t and isinstance(t[0], tuple) else (t, F) for t in types]
-    params = [relax.Var(f"x{k}", relax.TensorType(*t)) for k, t in enumerate(typed)]
-    with builder.function("main", params):
-        with builder.dataflow():
-            value = build(*params)
-            out = builder.emit(value)
-            if isinstance(out.ty, relax.TupleType):
-                out = builder.emit(relax.TupleGetItem(out, 0))
-            out = builder.emit_output(out)
-        builder.emit_func_output(out)
-    return builder.get()
 
 
 def _slice(begin: Any, end: Any, stride: Any) -> Build:
@@ -106,19 +88,11 @@ CONTRADICTIONS: dict[str, tuple[Build, tuple[Any, ...], str]] = {
 @pytest.mark.parametrize("name", CONTRADICTIONS)
 def test_a_contradiction_is_refused_in_one_line(name: str) -> None:
     build, types, message = CONTRADICTIONS[name]
-    mod = _module(lambda *xs: _emitted(build(*xs)), *types)
+    mod = module(lambda *xs: emitted(build(*xs)), *types)
     with pytest.raises(ValueError, match=r"^relax\.\S+ of float32\[") as raised:
         opinfo.compile(mod, [])
     assert message in str(raised.value)
     assert "\n" not in str(raised.value)
-
-
-def _emitted(value: Any) -> Any:
-    """Bind the operands, too."""
-    builder = relax.BlockBuilder.current()
-    if isinstance(value, relax.Call) and any(isinstance(a, relax.Call) for a in value.args):
-        return relax.Call(value.op, [*map(builder.emit, value.args)], value.attrs)
-    return value
 
 
 def test_the_node_is_named() -> None:
@@ -176,7 +150,7 @@ SIZES: dict[str, tuple[Build, tuple[Any, ...], Callable[[int, int], bool]]] = {
 @pytest.mark.parametrize("name", SIZES)
 def test_the_conditions_are_those_of_the_operator(name: str) -> None:
     build, types, defined = SIZES[name]
-    checked = checked_sizes(_module(build, *types))["main"]
+    checked = checked_sizes(module(build, *types))["main"]
     bindings = [b for block in checked.body.blocks for b in block.bindings]
     conditions = [b.ty.values[0].condition for b in bindings if isinstance(b, relax.MatchCast)]
     for n in range(1, 9):
@@ -189,77 +163,6 @@ def _hold(conditions: list[Any], sizes: dict[Any, int]) -> bool:
     for var, size in sizes.items():
         numbers[var] = tirx.IntImm("int64", size)
     return all(sym.Analyzer().simplify(substitute(c, numbers)).value for c in conditions)
-
-
-TABLE = np.arange(1, 13, dtype="float32").reshape(3, 4)
-#: What is computed, what numpy computes, and operands for which it is defined, and is not.
-RUNS: dict[str, tuple[Build, tuple[Any, ...], Callable[..., Any], list[Any], list[Any]]] = {
-    "batches": (lambda x, i: op.gather_nd(x, i, 1), ((N, 4), ((K, 1), INT)),
-                lambda x, i: x[np.arange(len(i)), i[:, 0]],
-                [TABLE, np.array([[3], [0], [1]])], [TABLE, np.zeros((5, 1), INT)]),
-    "columns": (lambda x, i, u: op.scatter_elements(x, i, u, 0), ((3, N), ((1, K), INT), (1, K)),
-                lambda x, i, u: np.concatenate([x[:2], [np.append(u[0], x[2, 2:])]]),
-                [TABLE, np.full((1, 2), 2), -TABLE[:1, :2]],
-                [TABLE, np.ones((1, 6), INT), np.ones((1, 6), F)]),
-    "values": (lambda x, i, u: op.index_put(x, (i,), u), ((4,), ((N,), INT), (K,)),
-               lambda x, i, u: np.array([u[1], x[1], u[0], x[3]]),
-               [TABLE[0], np.array([2, 0]), -TABLE[1, :2]],
-               [TABLE[0], np.array([2, 0]), TABLE[1, :1]]),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", RUNS)
-def test_a_call_that_would_read_or_write_outside_fails(name: str) -> None:
-    build, types, oracle, good, bad = RUNS[name]
-    compiled = opinfo.compile(_module(build, *types), [])
-    np.testing.assert_array_equal(compiled.run(*good), oracle(*good))
-    with pytest.raises(BoundaryError, match="only defined for"):
-        compiled.run(*bad)
-
-
-#: What is computed of (3, 4), and what numpy computes; no size contradicts the operators.
-DEFINED: dict[str, tuple[Build, Callable[[Any], Any]]] = {
-    "a slice whose end is beyond": (_slice(0, 4, 2), lambda x: x[0:4:2]),
-    "a slice back": (_slice(2, 1, -3), lambda x: x[2:1:-3]),
-    "a scale of one element": (
-        lambda x: op.dequantize(op.astype(x, "int8"), relax.const(np.full(1, 2, F)),
-                                relax.const(np.zeros(1, "int8"), "int8"), 1), lambda x: 2 * x),
-    "one slope": (lambda x: nn.prelu(op.negative(x), relax.const(np.full(1, 2, F)), 1),
-                  lambda x: -2 * x),
-    "a clipped index": (lambda x: op.take(x, _index(-7, 9), 0, mode="clip"), lambda x: x[[0, 2]]),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", DEFINED)
-def test_what_an_operator_allows_is_not_refused(name: str) -> None:
-    build, oracle = DEFINED[name]
-    mod = _module(lambda x: _emitted(build(x)), (3, 4))
-    assert checked_sizes(mod).same_as(mod)
-    np.testing.assert_array_equal(opinfo.compile(mod, []).run(TABLE), oracle(TABLE))
-
-
-def _branches() -> Any:
-    """A function whose first branch takes a row that is not there."""
-    builder = relax.BlockBuilder()
-    chosen, x = (relax.Var("c", relax.TensorType((), "bool")),
-                 relax.Var("x", relax.TensorType((3,), F)))  # fmt: skip
-
-    def branch(value: Any) -> Any:
-        out = relax.Var("out", relax.TensorType((1,), F))
-        return relax.SeqExpr([relax.BindingBlock([relax.VarBinding(out, value)])], out)
-
-    taken = (op.take(x, _index(k), 0, mode="fast") for k in (9, 1))
-    with builder.function("main", [chosen, x]):
-        out = builder.emit(relax.If(chosen, *(branch(builder.normalize(t)) for t in taken)))
-        builder.emit_func_output(out)
-    return builder.get()
-
-
-def test_a_branch_that_is_not_run_may_contradict() -> None:
-    compiled = opinfo.compile(_branches(), [])
-    np.testing.assert_array_equal(compiled.run(np.array(False), TABLE[0, :3]), TABLE[0, 1:2])
-    with pytest.raises(Exception, match="mismatch to specified constant"):
-        compiled.run(np.array(True), TABLE[0, :3])
 
 
 def test_a_function_that_is_not_exported_may_contradict() -> None:
