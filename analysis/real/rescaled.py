@@ -5,6 +5,7 @@ A sum of powers relative to the largest exponent so far, as softmax in one pass 
     for r: m, s = m', s * exp(m - m') + f(r) * exp(q(r) - m')        with m' = max(m, x(r))
 
 is ``Σ_r f(r) * exp(q(r) - m)`` with the last m, as ``s * exp(m)`` grows by ``f(r) * exp(q(r))``.
+Each ``m - m'`` must be defined: from ``m = -inf``, the first x is not -inf, as a mask has it.
 
 A value whose update is the number that it starts with is that number, such as Kahan's compensation,
 which is zero but for rounding.
@@ -12,12 +13,13 @@ which is zero but for rounding.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from ..terms.reduction_terms import reduce
 from ..terms.term import FOREVER, CallTerm, Const, Fold, Term, as_int, const, fold, fresh, raw_call
 from ..terms.traversal import replace, substitute, subterms
-from .polynomial import Monomial, Poly, ordered, plus, poly_of, to_term
+from .polynomial import Monomial, Poly, operands, ordered, plus, poly_of, to_term
 
 PolyOf = Callable[[Term], Poly]
 
@@ -47,7 +49,7 @@ def rescaled_sum(loop: Fold, poly_in_form: PolyOf) -> Term | None:
     update = poly_in_form(loop.updates[0])
     for k in range(1, len(loop.states)):
         scale, new = loop.states[k], poly_in_form(loop.updates[k])
-        if _mentions(new, set(loop.states) - {scale}):
+        if _mentions(new, set(loop.states) - {scale}) or not _is_defined(scale, loop.inits[k], new):
             continue
         factor = _exp(plus({(scale,): 1.0}, new, -1.0), total.dtype)
         carried = {m: c for m, c in update.items() if _mentions({m: c}, {total})}
@@ -63,6 +65,33 @@ def rescaled_sum(loop: Fold, poly_in_form: PolyOf) -> Term | None:
             zero = const(0.0, total.dtype)
             return reduce("add", (loop.axis,), to_term(body, total.dtype), zero, total.dtype)
     return None
+
+
+def _is_defined(state: CallTerm, init: Term, new: Poly) -> bool:
+    """Whether no difference of successive values is infinite or that of two infinities."""
+    start = init.value if isinstance(init, Const) else 0.0
+    finite = isinstance(start, (int, float)) and math.isfinite(start)
+    if finite and all(_is_finite(atom) for mono in new for atom in mono):
+        return True
+    others = set(operands("max", to_term(new, state.dtype)))
+    if state not in others:
+        return False
+    others.remove(state)
+    return all(map(_is_not_above, others)) if finite else (
+        start == -math.inf and all(map(_is_finite, others)))  # fmt: skip
+
+
+def _is_finite(term: Term) -> bool:
+    """Whether a term has no infinite literal."""
+    literals = (x.value for x in subterms(term) if isinstance(x, Const))
+    return all(math.isfinite(x) for x in literals if isinstance(x, (int, float)))
+
+
+def _is_not_above(term: Term) -> bool:
+    """Whether a term is finite or a selection between finite ones and -inf."""
+    if isinstance(term, CallTerm) and term.op == "ite":
+        return _is_finite(term.args[0]) and all(map(_is_not_above, term.args[1:]))
+    return _is_finite(term) or (isinstance(term, Const) and term.value == -math.inf)
 
 
 def _last(loop: Fold, k: int) -> Term:

@@ -15,6 +15,9 @@ from .quotient import is_div
 from .term import FALSE, TRUE, CallTerm, Int, Term, as_int, integer, raw_call, recall, remember
 from .term.work_budget import spend
 
+#: Of more minima in one condition, each doubles the conditions that it would become.
+_MOST_EXTREMES = 4
+
 
 def ge0(poly: Int) -> Term:
     """Return ``poly >= 0``."""
@@ -61,12 +64,14 @@ def _over_choice(poly: Int, test: Callable[[Int], Term]) -> Term | None:
 
 def _over_extreme(poly: Int) -> Term | None:
     """``d + c * min(a, b) >= 0`` iff ``d + c*a >= 0`` and ``d + c*b >= 0``; max if ``c < 0``."""
-    for mono, c in poly.terms:
-        atom = mono[0] if len(mono) == 1 else None
-        if isinstance(atom, CallTerm) and atom.op == ("min" if c > 0 else "max"):
-            others = poly - as_int(atom) * c
-            return conj(*(ge0(others + as_int(a) * c) for a in atom.args))
-    return None
+    extremes = [(atom, c) for mono, c in poly.terms for atom in mono[:1]
+                if len(mono) == 1 and isinstance(atom, CallTerm)
+                and atom.op == ("min" if c > 0 else "max")]  # fmt: skip
+    if not 0 < len(extremes) <= _MOST_EXTREMES:
+        return None
+    atom, c = extremes[0]
+    others = poly - as_int(atom) * c
+    return conj(*(ge0(others + as_int(a) * c) for a in atom.args))
 
 
 def _unfloor(poly: Int) -> Int | None:

@@ -138,7 +138,9 @@ class _Writer:
 
     def For(self, s: Any, depth: int) -> None:
         start, extent = self.expr(s.min), self.expr(s.extent)
-        self.line(depth, f"for {self.name(s.loop_var)} in range({start}, {start} + {extent}):")
+        step = "1" if s.step is None else self.expr(s.step)
+        span = f"range({start}, {start} + {extent}, {step})"
+        self.line(depth, f"for {self.name(s.loop_var)} in {span}:")
         self.statement(s.body, depth + 1)
 
     def While(self, s: Any, depth: int) -> None:

@@ -106,9 +106,10 @@ class _Lockstep:
             self.statement(s.body, active)
             return
         start, extent = self.value(s.min, active), self.value(s.extent, active)
-        times = np.broadcast_to(extent, active.shape)
+        step = 1 if s.step is None else self.value(s.step, active)
+        times = np.broadcast_to(-(-extent // step), active.shape)
         for k in range(int(times[active].max(initial=0))):
-            self.env[s.loop_var] = start + k
+            self.env[s.loop_var] = start + k * step
             self.statement(s.body, active & (times > k))
 
     def While(self, s: Any, active: Array) -> None:

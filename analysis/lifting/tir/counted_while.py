@@ -10,10 +10,13 @@ Before:
 After, for a number s above 0:
 
     for i in range(max(0, ceil((n - a) / s))):
+        k[0] = a + s * i
         body(a + s * i)
+        k[0] = k[0] + s
     k[0] = a + s * max(0, ceil((n - a) / s))
 
-Neither a nor n loads anything, and nothing else stores to k[0].
+Neither a nor n loads anything, and nothing else stores to k[0]. The counter is still stored
+and loaded: threads that share it race, and the body may load ``k[j]`` for j = 0.
 """
 
 from __future__ import annotations
@@ -67,7 +70,8 @@ def _counted(start: Any, loop: Any) -> list[Any] | None:
     def value(load: Any) -> Any:
         return start.value + index * number if _is(load, start) else load
 
-    inside = tvm_ffi.structural_map(rest, (TensorLoad, value))
+    now = tirx.BufferStore(start.buffer, start.value + index * number, start.indices)
+    inside = tirx.SeqStmt([now, tvm_ffi.structural_map(rest, (TensorLoad, value)), body[-1]])
     last = tirx.BufferStore(start.buffer, start.value + times * number, start.indices)
     return [tirx.For(index, zero, times, tirx.ForKind.SERIAL, inside), last]
 

@@ -86,7 +86,9 @@ def _nest(loop: Any) -> _Nest | None:
     """Return the nest of a loop if each iteration is independent and stores one element."""
     loops, stmt = [], loop
     while isinstance(stmt, tirx.For):
-        if stmt.kind != tirx.ForKind.SERIAL or stmt.annotations or static(stmt.min) != 0:
+        if stmt.kind != tirx.ForKind.SERIAL or stmt.annotations or stmt.step is not None:
+            return None
+        if static(stmt.min) != 0:
             return None
         loops.append(stmt)
         stmt = stmt.body

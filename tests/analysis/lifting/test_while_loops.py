@@ -9,7 +9,7 @@ from tvm.script import from_source
 from opinfo.analysis.lifting.lift import lift
 from opinfo.analysis.lifting.tir.unliftable import Unliftable
 from opinfo.analysis.terms.evaluate import evaluate
-from opinfo.analysis.terms.term import Var
+from opinfo.analysis.terms.term import Load, Var
 
 from ...common.interpret import interpret
 
@@ -145,3 +145,50 @@ def test_a_counter_with_another_name_is_not_counted() -> None:
     head = WHILE + '        q = T.alloc_buffer((1,), "int32")'
     assert "forever" in repr(lift(from_source(head + body.format("n"))))
     assert "forever" not in repr(lift(from_source(head + body.format("q"))))
+
+
+SHARED_COUNTER = """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((64, 7), "float32"), out: T.Buffer((64, 7), "float32")):
+    n = T.alloc_buffer((1,), "int32", scope="{scope}")
+    for i in {loop}:
+        n[0] = 0
+        while n[0] < 7:
+            out[i, n[0]] = x[i, n[0]]
+            n[0] = n[0] + 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("loop", "scope", "lifts"),
+    [
+        ("range(64)", "global", True),
+        ("T.parallel(64)", "global", False),
+        ('T.thread_binding(64, "threadIdx.x")', "local", True),
+        ('T.thread_binding(64, "threadIdx.x")', "shared", False),
+        ('T.thread_binding(64, "threadIdx.x")', "global", False),
+    ],
+)
+def test_concurrent_iterations_do_not_share_a_counter(loop: str, scope: str, lifts: bool) -> None:
+    func = from_source(SHARED_COUNTER.format(loop=loop, scope=scope))
+    if lifts:
+        assert lift(func).outputs
+        return
+    with pytest.raises(Unliftable):
+        lift(func)
+
+
+def test_a_counter_is_read_at_a_computed_index() -> None:
+    """The counter is ``n[j]`` for j = 0, and not the 2 that was stored before."""
+    body = """
+    n[0] = 2
+    for a in range(1):
+        n[0] = 0
+        while n[0] < 7:
+            for j in range(2):
+                if j < 1:
+                    out[n[0]] = x[n[j]]
+            n[0] = n[0] + 1
+"""
+    (c,) = lift(from_source(WHILE + body)).outputs
+    assert isinstance(c.body, Load) and c.body.indices == c.axes

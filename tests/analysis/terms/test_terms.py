@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from opinfo.analysis.terms.condition_terms import ge0
-from opinfo.analysis.terms.scalar import call
+from opinfo.analysis.terms.condition_terms import ge0, parts
+from opinfo.analysis.terms.scalar import call, extreme
 from opinfo.analysis.terms.show import reason, show
 from opinfo.analysis.terms.term import (
     Const,
@@ -91,3 +91,13 @@ def test_a_variable_that_is_put_in_is_not_bound(kind: str) -> None:
     assert axis is not r
     at_r = _bound(kind, axis, load(x, (as_int(r), as_int(axis))))
     assert out is at_r
+
+
+@pytest.mark.parametrize(("count", "conditions"), [(2, 4), (12, 1)])
+def test_a_sum_of_many_minima_stays_one_condition(count: int, conditions: int) -> None:
+    """Each would double the number of conditions."""
+    total = integer(-5)
+    for _ in range(count):
+        ends = (as_int(fresh(integer(n))) for n in (50, 60))
+        total = total + as_int(extreme("min", *ends))
+    assert len(parts(ge0(total))) == conditions

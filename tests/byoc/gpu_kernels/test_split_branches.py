@@ -62,6 +62,17 @@ class Expected:
 @I.ir_module(s_tir=True)
 class Kept:
     @T.prim_func(private=True, s_tir=True)
+    def every_other(
+        a: T.Buffer((5,), "float32"), b: T.Buffer((3,), "float32"), y: T.Buffer((8,), "float32")
+    ) -> None:
+        for j in T.serial(0, 8, step=2):
+            with T.sblock("y"):
+                vj = T.axis.spatial(8, j)
+                T.reads(b[vj - 5], a[vj])
+                T.writes(y[vj])
+                y[vj] = T.if_then_else(5 <= vj, b[vj - 5], a[vj])
+
+    @T.prim_func(private=True, s_tir=True)
     def over_itself(a: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")) -> None:
         for j in range(8):
             with T.sblock("y"):
