@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..lifting.loops.reduction import canonical
+from ..lifting.loops.reduction_axes import is_count
 from ..terms.condition_terms import ite
 from ..terms.reduction_terms import reduce, split_guard
 from ..terms.term import (
@@ -164,6 +165,7 @@ def _summed(reduction: Reduce, guard: Term, mono: Monomial, coef: float) -> Poly
     outside = [x for x in mono if axes.isdisjoint(free(x))]
     product = combine_all("mul", inside, reduction.dtype)
     used = free(product) | free(guard)
+    used |= {a for a in axes if a.extent is not None and not is_count(a.extent)}  # perhaps no terms
     count, count_term = 1, ONE
     for var in (a for a in reduction.axes if a not in used):
         assert var.extent is not None

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import permutations
 
 from ...terms.integer import floordiv
+from ...terms.order import nonneg
 from ...terms.quotient import is_div
 from ...terms.reduction_terms import reduce
 from ...terms.term import CallTerm, Int, Load, Reduce, Term, Var, as_int, fresh, mul
@@ -28,6 +29,8 @@ def fuse_axes(reduction: Reduce) -> Term | None:
     ints = _index_ints(reduction.body)
     for a, b in permutations(reduction.axes, 2):
         assert a.extent is not None and b.extent is not None
+        if not (is_count(a.extent) or is_count(b.extent)):
+            continue  # two negative extents have no iteration, their product has some
         uses = [dict(p.terms) for p in ints if a in free(p) or b in free(p)]
         if not uses or not all(_is_fused(p, a, b) for p in uses):
             continue
@@ -36,6 +39,14 @@ def fuse_axes(reduction: Reduce) -> Term | None:
         if _divisions(body, fused, b.extent) == 0:
             return _with_axis(reduction, a, b, fused, body)
     return None
+
+
+def is_count(extent: Int) -> bool:
+    """Return whether an extent is not negative: how often its loop runs."""
+    least = extent.atom
+    if isinstance(least, CallTerm) and least.op == "min":
+        return all(nonneg(as_int(arg)) for arg in least.args)
+    return nonneg(extent)
 
 
 def _fused(reduction: Reduce, a: Var, b: Var, fused: Var) -> Term:

@@ -199,3 +199,18 @@ def test_ones_are_counted_where_no_sum_is_rounded(
     text = repr(lift(script("x 8; out 6", body)()))
     assert ("add_{" not in text) is counted
     assert ("min(" in text) is counted
+
+
+def test_axes_without_iterations_are_not_fused() -> None:
+    """Of two extents of -2, neither loop has an iteration; their product is 4."""
+    body = """
+out[0] = T.float32(0)
+for a, b in T.grid({0}, {0}):
+    out[0] += x[a * {0} + b]
+"""
+
+    def lifted(extent: str) -> str:
+        return repr(lift(symbolic("x p; y n; z m; out 1", body.format(extent))()))
+
+    assert "r0_1" in lifted("T.min(n - 4, m - 4)")
+    assert "r0_1" not in lifted("T.min(n, m)")

@@ -1,4 +1,4 @@
-"""Sums relative to a running value are sums relative to its last one, where all are defined."""
+"""Sums in real arithmetic: relative to a running value, and of one value."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from opinfo.analysis import lift
 from opinfo.analysis.real import real
 
 from ..foreign.case import script
+from ..foreign.unseen3.programs import symbolic
 
 ONLINE = """
 m = T.alloc_buffer((1,))
@@ -47,3 +48,11 @@ def test_running_values_are_defined(start: str, new: str, defined: bool) -> None
     (c,) = lift(script("x 3,4; out 3", ONLINE.format(start=start, new=new))()).outputs
     form = repr(real(c.body))
     assert ("fold" not in form) is defined, form
+
+
+@pytest.mark.parametrize(("extent", "multiplied"), [("n", True), ("n - 4", False)])
+def test_a_sum_of_one_value_is_a_multiple_of_it(extent: str, multiplied: bool) -> None:
+    """A loop of ``n - 4`` iterations has none for n = 3; a multiple would be negative."""
+    body = f"out[0] = T.float32(0)\nfor k in range({extent}):\n    out[0] += x[0]"
+    (c,) = lift(symbolic("x n; out 1", body)()).outputs
+    assert ("cast" in repr(real(c.body))) is multiplied
