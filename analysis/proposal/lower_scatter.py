@@ -40,6 +40,7 @@ def by_points(rule: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     points_rule = tvm.ir.Op.get("relax.scatter_nd").get_attr("FLegalize")
 
     def lower(builder: Any, call: Any) -> Any:
+        call = _with_wide_indices(builder, call)
         data, indices, updates = call.args
         dims, own = tensor_dims(data), tensor_dims(indices)
         reduction = str(call.attrs.reduction)
@@ -53,6 +54,17 @@ def by_points(rule: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         return points_rule(builder, builder.normalize(written))
 
     return lower
+
+
+def _with_wide_indices(builder: Any, call: Any) -> Any:
+    """Return a call with indices that have the sizes of all axes, which those of 8 bits may not."""
+    data, indices, updates = call.args
+    if str(indices.ty.dtype) in ("int32", "int64"):
+        return call
+    wide = builder.emit_te(tvm.topi.cast, indices, "int64", primfunc_name_hint="wide")
+    return builder.normalize(
+        relax.Call(call.op, [data, wide, updates], call.attrs, call.ty_args, call.span)
+    )
 
 
 def _points(indices: Any, size: Any, axis: int) -> Any:

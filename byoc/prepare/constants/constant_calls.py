@@ -62,19 +62,28 @@ def _find(mod: Any, func: Any, known: NodeDict[Any]) -> None:
 def may_fold(mod: Any) -> bool:
     """Whether TVM's FoldConstant may change a module.
 
-    It replaces variables of constants, calls whose operands are all constants, and shapes.
+    It replaces variables of constants, calls whose operands are all constants, and shapes. It
+    lowers operators whose sizes are data, and loses the PrimFunc of their shapes: it does not run
+    on a module with such.
     """
-    found = False
+    found = apart = False
 
     def visit(binding: Any) -> None:
-        nonlocal found
+        nonlocal found, apart
         value = binding.value
         found = found or isinstance(value, GenericConst) or _may_be_folded(value)
+        apart = apart or _has_shape_of_data(value)
 
     for _, func in mod.functions_items():
-        if isinstance(func, relax.Function) and not found:
+        if isinstance(func, relax.Function) and not apart:
             tvm_ffi.structural_walk(func, (relax.VarBinding, visit))
-    return found
+    return found and not apart
+
+
+def _has_shape_of_data(call: Any) -> bool:
+    if not isinstance(call, tvm.ir.Call) or not isinstance(call.op, IrOp):
+        return False
+    return all(call.op.get_attr(name) for name in ("FDataDependent", "FLegalize"))
 
 
 def _may_be_folded(call: Any) -> bool:

@@ -59,3 +59,20 @@ def test_fewer_indices_than_data(axis: int, reduction: str, symbolic: bool) -> N
 def test_as_many_indices_as_data_are_lowered_by_tvm() -> None:
     mod = legalise_module(_module(SHAPE, SHAPE, 1, "update", "int64"))
     assert {g.name_hint for g in mod.functions} == {"main", "scatter_elements"}
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint32"])
+@pytest.mark.parametrize(("data", "indices", "axis"), [
+    ((1, 300, 4), (1, 299, 3), 2), ((1, 4, 300), (1, 3, 2), 2), ((300, 2, 1), (5, 2, 1), 0),
+])  # fmt: skip
+def test_indices_of_few_bits_beside_axes_that_are_longer(
+    dtype: str, data: Any, indices: Any, axis: int
+) -> None:
+    """The coordinates of other axes wrapped around, and code wrote outside of the tensor."""
+    rng = np.random.default_rng(0)
+    x, u = (rng.random(shape).astype("float32") for shape in (data, indices))
+    i = np.argsort(rng.random(indices), axis=axis).astype(dtype)
+    mod = legalise_module(_module(data, indices, axis, "update", dtype))
+    machine = relax.VirtualMachine(unoptimised(mod), tvm.cpu())
+    got = machine["main"](*map(tvm.runtime.tensor, (x, i, u))).numpy()
+    np.testing.assert_array_equal(got, _expected(x, i, u, axis, "update"))

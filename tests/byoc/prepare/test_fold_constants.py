@@ -218,3 +218,21 @@ def test_a_constant_index_that_is_outside_counts_where_it_is_read() -> None:
     np.testing.assert_array_equal(compiled.run(np.array(False), table), table[:2])
     with pytest.raises(ValueError, match="take at an element that is outside of its axis"):
         compiled.run(np.array(True), table)
+
+
+def test_a_slice_whose_size_is_data_stays_beside_a_size_that_becomes_a_tensor() -> None:
+    """TVM's pass wrote a call of a PrimFunc that it did not add."""
+    bb = relax.BlockBuilder()
+    n, m = (tvm.tirx.Var(name, "int64") for name in "nm")
+    x, end = (relax.Var(name, relax.TensorType([size], "int64"))
+              for name, size in (("x", n), ("end", 1)))  # fmt: skip
+    with bb.function("main", [x, end]):
+        with bb.dataflow():
+            first, step = (bb.emit(relax.const([k], "int64")) for k in (0, 1))
+            part = bb.match_cast(bb.emit(ops.dynamic_strided_slice(x, first, end, step)),
+                                 relax.TensorType([m], "int64"))  # fmt: skip
+            size = bb.emit(ops.shape_to_tensor(relax.ShapeExpr([n])))
+            out = bb.emit_output(ops.add(part, size))
+        bb.emit_func_output(out)
+    compiled = opinfo.compile(bb.get(), [])
+    np.testing.assert_array_equal(compiled.run(np.arange(5), np.array([3])), [5, 6, 7])

@@ -104,3 +104,22 @@ def test_shapes_of_data(allowzero: int) -> None:
     for wrong in ((5, 5, 1), (-1, -1, 2), (-2, -3, 4), (5, -1, 1)):
         with pytest.raises(Exception, match="match_cast"):
             outputs(proto, {"x": floats(4, 6), "s": np.array(wrong)})
+
+
+@pytest.mark.parametrize("own", [("n", 4), (3, 4), ("n", 1), ("n", "m")])
+def test_an_expansion_by_data_keeps_what_the_shape_has_as_1(own: tuple[Any, Any]) -> None:
+    proto = model([make("Expand", ["x", "s"], ["y"])], {"x": (own, "float32"), "s": ([3], "int64")})
+    x = floats(3, 1 if own[1] == 1 else 4)
+    compare(proto, *({"x": x, "s": np.array(s)} for s in ((1, 1, 1), (2, 3, 1), (5, 1, 4))))
+    for wrong in ((1, 7, 1), (1, 2, 4), (1, 0, 1), (2, 4, 4)):
+        with pytest.raises(Exception, match="match_cast"):
+            outputs(proto, {"x": x, "s": np.array(wrong)})
+
+
+def test_an_expansion_of_numbers_by_the_sizes_of_another_tensor_is_checked() -> None:
+    nodes = [make("Shape", ["other"], ["s"]), make("Expand", ["x", "s"], ["y"])]
+    proto = model(nodes, {"x": ([3, 4], "float32"), "other": (["n", "m"], "float32")})
+    compare(proto, *({"x": floats(3, 4), "other": floats(*s)} for s in ((3, 4), (1, 4), (1, 1))))
+    for wrong in ((7, 9), (3, 2), (0, 4)):
+        with pytest.raises(Exception, match="match_cast"):
+            outputs(proto, {"x": floats(3, 4), "other": floats(*wrong)})

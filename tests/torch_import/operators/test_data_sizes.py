@@ -94,3 +94,32 @@ def test_operands_of_one_size_in_other_forms() -> None:
 
     agrees(chunks, *((torch.randn(n),) for n in (13, 16, 25)),
            shapes=({0: torch.export.Dim.DYNAMIC},))  # fmt: skip
+
+
+SLICES = {
+    "behind an end": lambda x: x[5:9], "each other": lambda x: x[1::2] + x[1::2],
+    "a late start": lambda x: x[3::2], "from both ends": lambda x: x[-7:-2],
+    "steps before an end": lambda x: x[2:-1:3],
+    "both halves": lambda x: torch.cat([x[::2], x[1::2]]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SLICES)
+def test_a_slice_of_too_few_chosen_elements_is_empty(name: str) -> None:
+    rows = torch.arange(8)
+    x = torch.arange(24.0).reshape(8, 3)
+    runs = [(x, rows < count) for count in (8, 0, 1, 2, 4, 6)]
+    agrees(lambda x, mask: (SLICES[name](x[mask]) * 2,), *runs, shapes=(ROWS, ROWS))
+
+
+def test_tensors_of_sizes_that_the_program_says_are_equal_are_joined() -> None:
+    def joined(left: Any, right: Any) -> Any:
+        a, b = left.nonzero(), right.nonzero()
+        torch._check(a.shape[0] == b.shape[0])
+        return torch.cat([a, b], 1), torch.stack([a, b])
+
+    even, odd = torch.arange(8) % 2 == 0, torch.arange(8) % 2 == 1
+    agrees(joined, (even, odd), (even & False, odd & False), shapes=(ROWS, ROWS))
+    call = machine(joined, (even, odd), (ROWS, ROWS))
+    with pytest.raises(Exception, match="match_cast"):
+        call(even, odd | True)

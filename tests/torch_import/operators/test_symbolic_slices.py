@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from ..test_torch_edges import agrees
 from ..test_torch_programs import check
 
 Dim = torch.export.Dim
@@ -85,3 +86,12 @@ def test_splits_by_symbolic_sizes() -> None:
         return first + 1, second * 2, rest - 1, a[:2] + b
 
     check(net, (torch.randn(5, 9),), (torch.randn(5, 13),), shapes=({1: Dim.DYNAMIC},))
+
+
+def test_splits_with_empty_parts() -> None:
+    """TVM's operator refuses them."""
+
+    def parts(x: Any) -> Any:
+        return tuple(part * 2 for part in (*x.split([0, 3, 1], 1), *x.split([4, 0], 1)))
+
+    agrees(parts, (torch.randn(6, 4),), (torch.randn(2, 4),), shapes=({0: Dim("n")},))

@@ -24,9 +24,14 @@ def _slice(importer: Any, node: Any) -> Any:
     if step == 1 and importer._equal(length, extent):
         return x
     start = _from_front(args["start"], extent, _is_negative(node, "start"))
+    may_be_empty = not _has_elements(node.meta["val"].shape[axis])
     if step == 1 and _is_rest(args["end"]):
         start = tvm.sym.Analyzer().simplify(extent - length)  # torch has clamped it
-    end = start + (length - 1) * step + 1
+    elif may_be_empty and not importer._equal(start, 0):
+        start = tirx.min(start, extent)
+    end = start + length if step == 1 else start + (length - 1) * step + 1
+    if may_be_empty and step != 1:
+        end = tirx.max(end, start)
     return importer.block_builder.emit(
         relax.op.strided_slice(x, [axis], [start], [end], [step], assume_inbound=True)
     )
@@ -64,6 +69,13 @@ def _is_negative(node: Any, name: str) -> bool | None:
     if index is None or statically_known_true(index >= 0):
         return False
     return True if statically_known_true(index < 0) else None
+
+
+def _has_elements(length: Any) -> bool:
+    """Return whether torch knows that a slice is not empty, and so begins inside."""
+    from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+    return bool(statically_known_true(length >= 1))
 
 
 def _is_rest(end: Any) -> bool:
@@ -191,10 +203,10 @@ def _split(importer: Any, node: Any) -> Any:
 
 
 def _split_by_numbers(importer: Any, node: Any) -> Any:
-    """Convert split_with_sizes; by numbers, backends know TVM's operator."""
+    """Convert split_with_sizes; backends know TVM's operator, which has no empty parts."""
     sizes = arguments(importer, node)["split_sizes"]
-    is_static = all(isinstance(size, int) for size in sizes)
-    return importer._split(node) if is_static else _split(importer, node)
+    are_positive = all(isinstance(size, int) and size > 0 for size in sizes)
+    return importer._split(node) if are_positive else _split(importer, node)
 
 
 CONVERTERS: Mapping[str, Converter] = {

@@ -201,12 +201,11 @@ class OnnxNode:
                 self.refuse(f"expected a size of {b}, got {a}")
         if all(same(a, b) for a, b in zip(known, dims, strict=True)):
             return expr
-        symbolic = [is_expr(a) and is_expr(b) and not same(a, b)
-                    for a, b in zip(known, dims, strict=True)]  # fmt: skip
+        symbolic = any(is_expr(b) and not same(a, b) for a, b in zip(known, dims, strict=True))
         for a, b in zip(known, dims, strict=True):
             if is_var(a) and not mentions(b, a):
                 self.arithmetic.learn(a, b)
-        if any(symbolic):
+        if symbolic:
             return self._guarded(expr, known, dims)
         return self.builder.match_cast(expr, relax.TensorType(dims, expr.ty.dtype))
 
@@ -214,15 +213,14 @@ class OnnxNode:
         """Check sizes such as ``min(n, 512) == n`` and reshape.
 
         TVM's CanonicalizeBindings takes a symbol in a cast for one that the cast defines. So a cast
-        of `m` to `n` replaces `n` by `m` in some places only, after which types have no shapes, and
-        one of an expression over `n` to `n` makes it recurse for ever.
+        of `m` to `n` replaces `n` by `m` in some places only, after which types have no shapes, one
+        of a number to `n` is dropped, and one of an expression over `n` to `n` makes it recurse for
+        ever.
         """
         failing = tirx.IntImm("int64", -1)
-        checks = [
-            a if same(a, b) or (not is_expr(b) and not is_expr(a))
-            else tirx.Select(tirx.EQ(a, b), a, failing)
-            for a, b in zip(known, dims, strict=True)
-        ]  # fmt: skip
+        pairs = [[d if is_expr(d) else tirx.IntImm("int64", d) for d in pair]
+                 for pair in zip(known, dims, strict=True)]  # fmt: skip
+        checks = [a if same(a, b) else tirx.Select(tirx.EQ(a, b), a, failing) for a, b in pairs]
         checked = self.builder.match_cast(expr, relax.TensorType(checks, expr.ty.dtype))
         return self.reshape(checked, dims)
 

@@ -14,20 +14,31 @@ from tvm import relax
 
 from .size_checks import emit_check
 
+#: Operators that put tensors of equal sizes together.
+_JOINING = ("cat.default", "stack.default")
+
 
 def equal_extents(importer: Any, node: Any, replaced: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Return the operands of an elementwise operator whose extents have another form, reshaped.
+    """Return the operands of a node whose extents have another form, reshaped.
+
+    They are those of elementwise operators, and tensors that are joined.
 
     Args:
         importer: The importer.
         node: The node.
         replaced: Operands that are replaced by others for this node.
     """
-    if torch.Tag.pointwise not in getattr(node.target, "tags", ()) or node in importer.chosen:
+    joined = node.target.__name__ in _JOINING
+    pointwise = torch.Tag.pointwise in getattr(node.target, "tags", ())
+    if not (joined or pointwise) or node in importer.chosen:
         return {}
     tensors = [a for a in node.all_input_nodes if _is_sized(importer, a, replaced)]
+    rank = max((a.meta["val"].ndim for a in tensors), default=0)
+    if joined:  # torch ignores empty vectors
+        tensors = [a for a in tensors if a.meta["val"].ndim == rank]
     if len(tensors) < 2:
         return {}
+    free = _free_axis(node, rank)
     known: dict[int, tuple[Any, Any]] = {}
     out = {}
     for arg in tensors:
@@ -36,7 +47,7 @@ def equal_extents(importer: Any, node: Any, replaced: Mapping[Any, Any]) -> dict
         changed = False
         for back in range(1, len(dims) + 1):
             extent, expr = dims[-back], _expression(declared[-back])
-            if importer._equal(extent, 1):
+            if back == free or importer._equal(extent, 1):
                 continue
             first, first_expr = known.setdefault(back, (extent, expr))
             if first is not extent and not importer._equal(first, extent):
@@ -47,6 +58,14 @@ def equal_extents(importer: Any, node: Any, replaced: Mapping[Any, Any]) -> dict
             shape = relax.ShapeExpr(dims)
             out[arg] = importer.block_builder.emit(relax.op.reshape(value, shape))
     return out
+
+
+def _free_axis(node: Any, rank: int) -> int | None:
+    """Return the axis along which tensors are joined, counted from the end; None for others."""
+    if node.target.__name__ != "cat.default":
+        return None
+    axis = int(node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0))
+    return rank - axis % rank
 
 
 def _is_sized(importer: Any, arg: Any, replaced: Mapping[Any, Any]) -> bool:

@@ -159,11 +159,18 @@ def unsqueeze(node: OnnxNode) -> Any:
 
 @converts("Expand")
 def expand(node: OnnxNode) -> Any:
-    """Broadcast to a shape, in both directions."""
+    """Broadcast to a shape, in both directions.
+
+    A size of the shape may be 1 in any place, where it is data or that of the tensor is a number;
+    other symbolic sizes of both are equal.
+    """
     dims, target = node.shape(0), node.sizes(1, "the shape")
     rank = max(len(dims), len(target))
     dims = [1] * (rank - len(dims)) + dims
     target = [1] * (rank - len(target)) + target
+    is_data = node.value(1).elements is None
+    target = [_kept(node, d, t) if is_expr(t) and (is_data or not is_expr(d)) and not _is(d, 1)
+              else t for d, t in zip(dims, target, strict=True)]  # fmt: skip
     goal = [d if _is(t, 1) or node.arithmetic.equal(d, t) else t
             for d, t in zip(dims, target, strict=True)]  # fmt: skip
     source = [1 if _is(d, 1) else g for d, g in zip(dims, goal, strict=True)]
@@ -174,6 +181,13 @@ def expand(node: OnnxNode) -> Any:
     ):
         return data
     return relax.op.broadcast_to(data, goal)
+
+
+def _kept(node: OnnxNode, dim: Dim, goal: Any) -> Dim:
+    """Return a size that is not expanded; a call fails for a goal other than the size and 1."""
+    sizes = (tirx.IntImm("int64", size) if isinstance(size, int) else size for size in (dim, 1))
+    node.require(tirx.any(*(tirx.EQ(goal, size) for size in sizes)))
+    return dim
 
 
 @converts("ConstantOfShape")
