@@ -133,9 +133,9 @@ def split(node: OnnxNode) -> list[Any]:
             node.refuse(f"num_outputs is {node.attr('num_outputs')}, but it has {count} outputs")
         if node.attr("num_outputs") is None:  # else the last part may be smaller
             node.require(node.arithmetic.equation(node.arithmetic.modulo(dim, count), 0))
-        part = node.arithmetic.floor_divide(node.arithmetic.add(dim, count - 1), count)
-        rest = node.arithmetic.subtract(dim, node.arithmetic.multiply(part, count - 1))
-        sizes = [part] * (count - 1) + [rest]
+        each = node.arithmetic.floor_divide(node.arithmetic.add(dim, count - 1), count)
+        rest = node.arithmetic.subtract(dim, node.arithmetic.multiply(each, count - 1))
+        sizes = [each] * (count - 1) + [rest]
     for size in sizes:
         node.require(size >= 0)
     node.require(node.arithmetic.equation(sum(sizes[1:], sizes[0]), dim))
