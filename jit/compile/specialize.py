@@ -39,7 +39,7 @@ from ..config.strategy import (
 from ..dims.span import Span
 from ..dims.symbolic_dims import Unbound, rooted, static, symbols
 from ..schedule import schedule
-from ..schedule.nest.inlined_lets import inlined_lets
+from ..schedule.nest.inlining.inlined_lets import inlined_lets
 from ..tune.schedule_database import OpenDatabase
 from .site_table import public_functions, site_codes, symbol
 from .specialized_function import Specialized, SpecializedFunction

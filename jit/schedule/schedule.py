@@ -33,8 +33,8 @@ from .loops.windows import joined
 from .nest.bfloat16_values import has_bfloat16, in_float32, with_rounded_casts
 from .nest.collapse import Views, collapsed
 from .nest.digits import split_digits
-from .nest.inlined_lets import inlined_lets
-from .nest.inlined_size import MOST_USES, inlined_size
+from .nest.inlining.inlined_lets import inlined_lets
+from .nest.inlining.inlined_size import MOST_USES, inlined_size
 from .nest.kernel import Part, UnchangedStep
 from .nest.program import Unscheduled, program
 from .nest.program_kernels import parts

@@ -13,8 +13,8 @@ import tvm
 from tvm import relax
 
 from opinfo.frontend import FrontendError
-from opinfo.frontend.checks.ir_fields import fields_of
-from opinfo.frontend.checks.json_graph import DEPTH, BadGraph, checked
+from opinfo.frontend.checks.ir_json.ir_fields import fields_of
+from opinfo.frontend.checks.ir_json.json_graph import DEPTH, BadGraph, checked
 from opinfo.frontend.formats.from_json import load as load_json
 from opinfo.frontend.formats.from_script import from_text
 

@@ -15,7 +15,7 @@ from torch import nn
 
 import opinfo
 from opinfo.analysis.support.files.bounded_folder import forget_oldest
-from opinfo.frontend.checks.large_constants import Message
+from opinfo.frontend.checks.ir_json.large_constants import Message
 from opinfo.frontend.process import kept_programs
 from opinfo.frontend.process.kept_programs import KeptProgram, kept_program
 from opinfo.frontend.process.reader_client import Reader, shared_reader
@@ -160,7 +160,7 @@ def test_a_file_that_changes_while_it_is_read_is_not_kept(
 
 
 def test_arrays_that_the_file_lacks_are_kept(program: Path, cache: Path) -> None:
-    from opinfo.frontend.checks.large_constants import heading, unpacked
+    from opinfo.frontend.checks.ir_json.large_constants import heading, unpacked
 
     kept = _of(program)
     _, (weight, *others) = unpacked(shared_reader().read(program, {}))

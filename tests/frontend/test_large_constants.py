@@ -15,9 +15,9 @@ from tvm import relax
 
 import opinfo
 from opinfo.analysis.support.origin import with_span
-from opinfo.frontend.checks import large_constants
-from opinfo.frontend.checks.json_graph import BadGraph
-from opinfo.frontend.checks.large_constants import attached, detached, packed, unpacked
+from opinfo.frontend.checks.ir_json import large_constants
+from opinfo.frontend.checks.ir_json.json_graph import BadGraph
+from opinfo.frontend.checks.ir_json.large_constants import attached, detached, packed, unpacked
 
 DTYPES = ("float32", "float16", "int64", "int8")
 

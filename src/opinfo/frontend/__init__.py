@@ -17,8 +17,8 @@ from ..analysis.support.progress import stage
 from ..analysis.support.warn import warn
 from .checks.error import FrontendError, one_line
 from .checks.input_shapes import KEPT, parse_shape
-from .checks.json_graph import BadGraph
-from .checks.large_constants import attached, unpacked
+from .checks.ir_json.json_graph import BadGraph
+from .checks.ir_json.large_constants import attached, unpacked
 from .checks.not_a_path import described
 from .checks.notes import without_digest, without_notes
 from .checks.suffix import wrong_suffix

@@ -11,7 +11,7 @@ from tvm.relax import op
 
 from opinfo.byoc.codegen.host_target import native_target
 from opinfo.jit.schedule import Refusal, Scheduled, schedule
-from opinfo.jit.schedule.nest.inlined_size import MOST_USES, inlined_size
+from opinfo.jit.schedule.nest.inlining.inlined_size import MOST_USES, inlined_size
 
 LENGTH = 4
 

@@ -13,8 +13,8 @@ from tvm import te, tirx
 from opinfo.jit.aot.kernel_variants import Ranged
 from opinfo.jit.aot.merge import merge
 from opinfo.jit.dims.span import Span
-from opinfo.jit.schedule.nest import inlined_lets as module
-from opinfo.jit.schedule.nest.inlined_lets import inlined_lets
+from opinfo.jit.schedule.nest.inlining import inlined_lets as module
+from opinfo.jit.schedule.nest.inlining.inlined_lets import inlined_lets
 
 from .fused import built, scheduled
 

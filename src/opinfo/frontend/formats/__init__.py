@@ -35,7 +35,7 @@ LOADERS = {suffix: _reader(module) for suffix, module in MODULES.items()}
 
 def read_file(path: Path, shapes: Shapes) -> list[Any]:
     """Read a file and return its module as the parts of a message; runs in the reader process."""
-    from ..checks.large_constants import packed
+    from ..checks.ir_json.large_constants import packed
     from ..checks.normalise_module import tidy
 
     return packed(bind_shapes(tidy(LOADERS[path.suffix.lower()](path, shapes)), shapes))

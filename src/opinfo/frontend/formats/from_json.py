@@ -12,7 +12,7 @@ from tvm_ffi.serialization import from_json_graph_str
 from ..checks.error import FrontendError, one_line
 from ..checks.inferred import check_calls
 from ..checks.input_shapes import Shapes
-from ..checks.json_graph import checked
+from ..checks.ir_json.json_graph import checked
 
 
 def load(path: Path, shapes: Shapes) -> tvm.IRModule:

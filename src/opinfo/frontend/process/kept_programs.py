@@ -32,8 +32,8 @@ from ...analysis.support.files.checked_json import parse
 from ...analysis.support.files.user_cache import user_cache
 from ...byoc.process import trust
 from ..checks.input_shapes import Shapes
-from ..checks.json_graph import BadGraph
-from ..checks.large_constants import Array, Message, from_parts, heading, unpacked
+from ..checks.ir_json.json_graph import BadGraph
+from ..checks.ir_json.large_constants import Array, Message, from_parts, heading, unpacked
 
 #: Formats whose files name no other file, and take long to read.
 SUFFIXES = (".pt2",)

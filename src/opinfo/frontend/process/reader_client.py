@@ -15,7 +15,7 @@ from ...byoc.process import without_torch
 from ...byoc.process.line_process import LineProcess, ProcessDied
 from ..checks.error import FrontendError
 from ..checks.input_shapes import Shapes
-from ..checks.large_constants import Message
+from ..checks.ir_json.large_constants import Message
 from ..reading.limits import share
 from .shared_memory import SharedMemory
 

@@ -56,7 +56,7 @@ def of_scatter_elements(call: Any) -> Iterator[Requirement]:
 
 
 def _within(call: Any, whole: int, part: int) -> Iterator[Requirement]:
-    """One operand is no larger than another one along all axes but that of the operator."""
+    """One operand is at most as large as another one along all axes but that of the operator."""
     most, dims = tensor_dims(call.args[whole]), tensor_dims(call.args[part])
     if most is None or dims is None or any(number(d) == 0 for d in dims):
         return

@@ -12,7 +12,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from ...analysis.support.ir.empty_constants import is_unreadable
+from ....analysis.support.ir.empty_constants import is_unreadable
 from .ir_fields import NULLABLE, ancestors, fields_of
 from .json_values import LEAVES, NAMED, REMEDIES, tensor_extents
 

@@ -15,8 +15,8 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from ....analysis.blocks.tir import values
-from ....analysis.lifting.tir.node import substitute
+from .....analysis.blocks.tir import values
+from .....analysis.lifting.tir.node import substitute
 
 #: Nodes that the copies of a value may have.
 MOST = 2000

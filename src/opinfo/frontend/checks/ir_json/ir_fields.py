@@ -10,7 +10,7 @@ from typing import Any
 
 from tvm_ffi import core
 
-from ...analysis.support.tvm_compat import MatchBufferRegion, TensorRegion, type_key
+from ....analysis.support.tvm_compat import MatchBufferRegion, TensorRegion, type_key
 from .json_values import INLINE
 
 #: Base types of IR; derived types are included.

@@ -13,7 +13,7 @@ from typing import Any
 import tvm
 import tvm_ffi
 
-from ...analysis.registry.registry import load_all
+from ....analysis.registry.registry import load_all
 
 #: TVM functions that a type may name; type inference calls them.
 INFERENCE = {"tvm.relax.type.infer_by_ty_args", "tvm.relax.type.infer_view_ty"}

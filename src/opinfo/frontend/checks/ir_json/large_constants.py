@@ -16,9 +16,9 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from ...analysis.lifting.tir.node import items
-from ...analysis.support.ir.rewrite_functions import rewrite_functions
-from ...analysis.support.tvm_compat import array_of, with_array
+from ....analysis.lifting.tir.node import items
+from ....analysis.support.ir.rewrite_functions import rewrite_functions
+from ....analysis.support.tvm_compat import array_of, with_array
 from .json_graph import BadGraph
 
 Array = np.ndarray[Any, Any]

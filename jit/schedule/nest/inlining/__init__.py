@@ -1,0 +1,1 @@
+"""What one loop nest reads of another, inside of the reader."""

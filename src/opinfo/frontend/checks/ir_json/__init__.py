@@ -1,0 +1,1 @@
+"""JSON of TVM's IR, checked before TVM builds it."""
