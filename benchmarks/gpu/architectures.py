@@ -1,7 +1,7 @@
 """Architectures with random weights for a GPU, in half precision unless said.
 
-`SETS` has those that the project works with, and two sets that were chosen once, one after the
-other, to report on what nothing was tuned for.
+`SETS` has those that the project works with, and sets that were chosen once, one after the other,
+to report on what nothing was tuned for.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _module(name: str, size: int) -> Net:
 
 
 #: Kinds of models in transformers that return a cache if nothing is said.
-_CACHED = ("GPT2", "Llama", "Phi", "Qwen2")
+_CACHED = ("GPT2", "GPTNeoX", "Llama", "Phi", "Qwen2", "Qwen3")
 _LLAMA = dict(num_hidden_layers=8, hidden_size=2048, intermediate_size=5632, vocab_size=32000,
               num_attention_heads=32, num_key_value_heads=8)  # fmt: skip
 
@@ -149,7 +149,24 @@ _LAST = {
     "modernbert": _text("ModernBert", 128, (1, 32)),
     "phi_256": _text("Phi", 256, (1,), **_PHI),
 }  # fmt: skip
-#: Networks by set: what the project works with, and what was chosen after it, twice.
-SETS: Mapping[str, Mapping[str, Net]] = {"first": _NETS, "later": _LATER, "last": _LAST}
+_ALBERT = dict(num_hidden_layers=12, hidden_size=768, intermediate_size=3072,
+               num_attention_heads=12)  # fmt: skip
+_QWEN3 = dict(num_hidden_layers=8, hidden_size=1024, intermediate_size=3072, vocab_size=32000,
+              num_attention_heads=16, num_key_value_heads=8, head_dim=128)  # fmt: skip
+_NEOX = dict(num_hidden_layers=8, hidden_size=1024, intermediate_size=4096, vocab_size=50432,
+             num_attention_heads=16)  # fmt: skip
+_NEWEST = {
+    **{name: _image(name) for name in (
+        "cspdarknet53", "davit_tiny", "efficientvit_b1", "focalnet_tiny_srf", "hiera_tiny_224",
+        "mobilenetv4_conv_medium", "pvt_v2_b1", "repvit_m1_1", "seresnet50", "xcit_tiny_12_p16_224",
+    )},
+    "albert": _text("Albert", 128, (1, 32), **_ALBERT),
+    "qwen3_256": _text("Qwen3", 256, (1,), **_QWEN3),
+    "gpt_neox_256": _text("GPTNeoX", 256, (1,), **_NEOX),
+}  # fmt: skip
+#: Networks by set: what the project works with, and what was chosen after it, three times.
+SETS: Mapping[str, Mapping[str, Net]] = {
+    "first": _NETS, "later": _LATER, "last": _LAST, "newest": _NEWEST,
+}  # fmt: skip
 #: Modes of `torch.compile` that capture CUDA graphs.
 MODES = ("reduce-overhead", "max-autotune")

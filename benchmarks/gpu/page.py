@@ -38,7 +38,8 @@ in several runs, and compiled some fifteen at a time.
 #: The last section of the page, which is of another benchmark.
 STREAMS = "## Streams of requests"
 #: What titles of sections say of a set.
-_TITLES = {"first": "", "later": ", models chosen later", "last": ", models chosen last"}
+_TITLES = {"first": "", "later": ", models chosen later", "last": ", models chosen last",
+           "newest": ", models chosen after all these"}  # fmt: skip
 #: Peers by their keys in rows.
 PEERS = {"max-autotune": "/ torch max-autotune", "reduce-overhead": "/ torch reduce-overhead",
          "tvm": "/ TVM"}  # fmt: skip
