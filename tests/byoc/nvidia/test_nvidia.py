@@ -132,7 +132,10 @@ def _sets(backend: str, **wanted: str) -> int:
     ({"activation": "kRelu", "limit": "6.0f"}, 1),
     ({"activation": "kRelu", "limit": "0.5f"}, 1),
     ({"activation": "kHardSwish", "limit": "6.0f"}, 2),
-    ({"type": "CUDNN_DATA_HALF", "order": "0, 3, 1, 2"}, 6),
+    ({"activation": "kLeakyRelu", "slope": "0.1f"}, 1),
+    ({"activation": "kGelu"}, 1),
+    ({"activation": "kGeluTanh"}, 1),
+    ({"type": "CUDNN_DATA_HALF", "order": "0, 3, 1, 2"}, 7),
     ({"type": "CUDNN_DATA_BFLOAT16", "activation": "kRelu"}, 2),
 ])  # fmt: skip
 def test_attributes_of_convolutions_arrive(wanted: dict[str, str], times: int) -> None:

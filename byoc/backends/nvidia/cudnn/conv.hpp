@@ -16,6 +16,7 @@ struct Conv {
   Operand x, w, y, residual, bias, added;
   Activation activation = kIdentity;
   double limit = 0.0;  // of a clipped relu
+  double slope = 0.0;  // of a leaky relu below 0
   Operand offset, factor;  // of hard swish, one float each: x * min(max(x + offset, 0), limit) * factor
   int kernels = 0;  // the number of the constant that is compiled from epilogue.cu
   int grouped = -1;  // and of that from grouped.cu, negative if there is none
@@ -132,7 +133,7 @@ class ConvGraphs {
     put("d", v_.dilation);
     put("p", v_.padding);
     out << " +" << bool(v_.residual) << bool(v_.bias) << bool(v_.added) << " act " << v_.activation
-        << " " << v_.limit << " own" << (v_.grouped >= 0) << " w" << (v_.w.from < 0) << " forms " << kForms;
+        << " " << v_.limit << " " << v_.slope << " own" << (v_.grouped >= 0) << " w" << (v_.w.from < 0) << " forms " << kForms;
     return out.str();
   }
 
@@ -221,6 +222,10 @@ class ConvGraphs {
       case kSigmoid: return steps_.push_back({CUDNN_POINTWISE_SIGMOID_FWD, {}, {}, 0.0});
       case kTanh: return steps_.push_back({CUDNN_POINTWISE_TANH_FWD, {}, {}, 0.0});
       case kSilu: return steps_.push_back({CUDNN_POINTWISE_SWISH_FWD, {}, {}, 0.0});
+      case kGelu: return steps_.push_back({CUDNN_POINTWISE_GELU_FWD, {}, {}, 0.0});
+      case kGeluTanh: return steps_.push_back({CUDNN_POINTWISE_GELU_APPROX_TANH_FWD, {}, {}, 0.0});
+      case kLeakyRelu:
+        return steps_.push_back({CUDNN_POINTWISE_RELU_FWD, {}, {}, 0.0, false, v_.slope});
       case kHardSwish: break;
     }
     gate_ = steps_.size();

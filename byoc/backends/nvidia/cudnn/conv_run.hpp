@@ -19,6 +19,7 @@ class ConvRunner {
         device_(device) {
     epilogue_.activation = v_.activation;
     epilogue_.limit = static_cast<float>(v_.limit);
+    epilogue_.slope = static_cast<float>(v_.slope);
     epilogue_.count = static_cast<unsigned>(v_.y.count());
     epilogue_.inside = EpilogueKernels::divisor(v_.last ? 1 : inside(v_.y));
     epilogue_.channels = EpilogueKernels::divisor(channels(v_.y));

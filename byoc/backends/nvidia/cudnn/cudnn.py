@@ -33,7 +33,8 @@ HEADERS = ("kernels/epilogue.h", "kernels/epilogue.hpp", "kernels/grouped.h",
            "cudnn.hpp")  # fmt: skip
 ACTIVATIONS = {"relax.nn.relu": "kRelu", "relax.nn.relu6": "kRelu", "relax.clip": "kRelu",
                "relax.sigmoid": "kSigmoid", "relax.tanh": "kTanh",
-               "relax.nn.silu": "kSilu"}  # fmt: skip
+               "relax.nn.silu": "kSilu", "relax.nn.leakyrelu": "kLeakyRelu",
+               "relax.nn.gelu": "kGelu", "relax.nn.gelu_tanh": "kGeluTanh"}  # fmt: skip
 DTYPES = {"float32": "CUDNN_DATA_FLOAT", "float16": "CUDNN_DATA_HALF",
           "bfloat16": "CUDNN_DATA_BFLOAT16"}  # fmt: skip
 LIBRARIES = (CUDNN, CUDART)
@@ -216,6 +217,8 @@ def _activation(frame: GpuFunction, call: Call) -> list[str]:
     if call.op in ("relax.nn.relu6", "relax.clip"):
         limit = 6.0 if call.op == "relax.nn.relu6" else float(call.attrs["max"])
         body.append(f"v.limit = {number(limit)};")
+    if call.op == "relax.nn.leakyrelu":
+        body.append(f"v.slope = {number(float(call.attrs['alpha']))};")
     return body
 
 

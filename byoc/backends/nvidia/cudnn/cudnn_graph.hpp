@@ -167,6 +167,7 @@ struct Step {
   Operand other;  // none for an activation
   double limit;   // of a clipped relu; 0 for none
   bool gated = false;  // the other tensor is what the gate before it was computed from
+  double slope = 0.0;  // of a leaky relu below 0
 };
 
 // The memory of a tensor: an operand of the call, or one of the region's own.
@@ -229,6 +230,7 @@ class Graph {
     if (step.mode == CUDNN_POINTWISE_RELU_FWD) {
       mode.set(CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, CUDNN_PROPAGATE_NAN);
       if (step.limit > 0) mode.set(CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP, step.limit);
+      if (step.slope != 0) mode.set(CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE, step.slope);
     }
     mode.finalize("pointwise");
     Descriptor op(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);

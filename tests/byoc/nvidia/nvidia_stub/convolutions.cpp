@@ -161,7 +161,7 @@ extern "C" int forms_convolve(const Given* g, void* const* data) {
   v.residual = tensor(2), v.bias = tensor(3), v.added = tensor(4);
   v.offset = tensor(5), v.factor = tensor(6), v.y = tensor(7);
   v.activation = static_cast<Activation>(g->activation);
-  v.limit = g->limit;
+  (v.activation == kLeakyRelu ? v.slope : v.limit) = g->limit;
   try {
     const auto kernel = convolution(c, v);
     for (int k = 0; k < 2; ++k) (*kernel)(data, nullptr);

@@ -90,6 +90,7 @@ static cudnnBackendAttributeType_t stub_attribute_type(cudnnBackendAttributeName
     case CUDNN_ATTR_CONVOLUTION_COMP_TYPE:
     case CUDNN_ATTR_TENSOR_DATA_TYPE: return CUDNN_TYPE_DATA_TYPE;
     case CUDNN_ATTR_POINTWISE_NAN_PROPAGATION: return CUDNN_TYPE_NAN_PROPOGATION;
+    case CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE:
     case CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP: return CUDNN_TYPE_DOUBLE;
     case CUDNN_ATTR_CONVOLUTION_CONV_MODE: return CUDNN_TYPE_CONVOLUTION_MODE;
     case CUDNN_ATTR_ENGINEHEUR_MODE: return CUDNN_TYPE_HEUR_MODE;
@@ -252,10 +253,14 @@ static void stub_convolve(const stubDescriptor& op, stubMemory& memory) {
 
 static float stub_pointwise(const stubDescriptor& mode, float x, float b) {
   const double limit = mode.one<double>(CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP, INFINITY);
+  const double slope = mode.one<double>(CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE, 0.0);
   switch (mode.one<cudnnPointwiseMode_t>(CUDNN_ATTR_POINTWISE_MODE)) {
     case CUDNN_POINTWISE_ADD: return x + b;
     case CUDNN_POINTWISE_MUL: return x * b;
-    case CUDNN_POINTWISE_RELU_FWD: return static_cast<float>(std::fmin(std::fmax(x, 0), limit));
+    case CUDNN_POINTWISE_RELU_FWD: return static_cast<float>(std::fmin(x > 0 ? x : slope * x, limit));
+    case CUDNN_POINTWISE_GELU_FWD: return x / 2 * (1 + std::erf(x / std::sqrt(2.0f)));
+    case CUDNN_POINTWISE_GELU_APPROX_TANH_FWD:
+      return x / 2 * (1 + std::tanh(0.7978845608f * (x + 0.044715f * x * x * x)));
     case CUDNN_POINTWISE_TANH_FWD: return std::tanh(x);
     case CUDNN_POINTWISE_SIGMOID_FWD: return 1 / (1 + std::exp(-x));
     default: return x / (1 + std::exp(-x));

@@ -61,6 +61,12 @@ __device__ inline float activated(const Epilogue& e, float x) {
       gate = gate < 0.f ? 0.f : gate;
       return x * (gate > e.limit ? e.limit : gate) * *e.factor;
     }
+    case kLeakyRelu:
+      return x > 0.f ? x : x * e.slope;
+    case kGelu:
+      return .5f * x * (1.f + erff(x * 0.70710678f));
+    case kGeluTanh:
+      return .5f * x * (1.f + tanhf(0.79788456f * x * (1.f + 0.044715f * x * x)));
     default:
       return x;
   }

@@ -1,5 +1,7 @@
 // What the kernels of epilogue.cu are given.
-enum Activation { kIdentity, kRelu, kSigmoid, kTanh, kSilu, kHardSwish };
+enum Activation {
+  kIdentity, kRelu, kSigmoid, kTanh, kSilu, kHardSwish, kLeakyRelu, kGelu, kGeluTanh
+};
 
 // n / by is (high(n * factor) + n) >> shift, for n below 2^31.
 struct Divisor {
@@ -23,6 +25,7 @@ struct Epilogue {
   const void* added;
   int activation;
   float limit;          // of a relu, 0 for none; of hard swish, x * min(max(x + offset, 0), limit) * factor
+  float slope;          // of a leaky relu below 0
   const float* offset;
   const float* factor;
   unsigned count;       // elements of y
