@@ -131,8 +131,8 @@ class _Columns(RowEmitter):
 
     def rows_at(self, vector: Any) -> Values:
         """The rows of a vector of them."""
-        positions = positions_of(self.row_groups, vector, self.tile.width, self.lane)
-        return self.row_groups.at(positions)
+        width = self.tile.width
+        return self.row_groups.at(positions_of(self.row_groups, vector, width), width, self.lane)
 
     def over_threads(self, body: Any) -> Any:
         def threads(x: Any) -> Any:
@@ -147,7 +147,7 @@ class _Columns(RowEmitter):
         groups, where = self.groups[id(row)], Values()
         for var, value in at.items():
             where[var] = value
-        for var, value in groups.at(positions_of(groups, self.place(), 1, number(0))).items():
+        for var, value in groups.at(positions_of(groups, self.place(), 1)).items():
             where[var] = value
         return where
 

@@ -121,10 +121,11 @@ class Points(AlignedSteps):
         sizes = groups.sizes
         if self.times > 1:
             sizes[self.repeated] //= self.times
-        positions = positions_in(sizes, place, width, lane)
+        sizes[-1:] = [size // width for size in sizes[-1:]]
+        positions = positions_in(sizes, place)
         if self.times > 1:
             positions[self.repeated] = positions[self.repeated] * number(self.times) + turn
-        body = self.vector(groups.at(positions), lane, width, analyzer)
+        body = self.vector(groups.at(positions, width, lane), lane, width, analyzer)
         return unrolled("i", self.times, lambda i: substitute(body, values((turn, i))))
 
     def vector(self, at: Values, lane: Any, width: int, analyzer: Any) -> Any:

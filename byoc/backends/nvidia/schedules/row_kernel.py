@@ -148,8 +148,8 @@ class RowEmitter(RowRegisters):
         groups, where = self.groups[id(row)], Values()
         for var, value in at.items():
             where[var] = value
-        positions = positions_of(groups, self.place(), self.tile.width, self.lane)
-        for var, value in groups.at(positions).items():
+        positions = positions_of(groups, self.place(), self.tile.width)
+        for var, value in groups.at(positions, self.tile.width, self.lane).items():
             where[var] = value
         return where
 

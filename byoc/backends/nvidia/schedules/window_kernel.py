@@ -134,7 +134,7 @@ class _Windows(Points):
     def body(self, groups: MergedAxes, width: int, place: Any, analyzer: Any) -> Any:
         for var, extent in ((self.lane, width), (self.i, self.rows), (self.j, self.columns)):
             analyzer.bind(var, static_range(extent))
-        at = groups.at(positions_of(groups, place, width, self.lane))
+        at = groups.at(positions_of(groups, place, width), width, self.lane)
         for slide, size, var in (
             (self.down, self.rows, self.i),
             (self.across, self.columns, self.j),

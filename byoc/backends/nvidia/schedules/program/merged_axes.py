@@ -36,27 +36,34 @@ class MergedAxes:
     def total(self) -> int:
         return product(self.sizes)
 
-    def at(self, positions: Sequence[Any]) -> Values:
-        """Return the value of every axis, given a position in each group."""
+    def at(self, positions: Sequence[Any], width: int = 1, lane: Any = 0) -> Values:
+        """Return the value of every axis, given a position in each group.
+
+        The last position counts vectors of ``width`` elements, of which ``lane`` is one. Only the
+        innermost axis depends on the lane where its extent allows, as TVM does not simplify
+        ``(8 * p + lane) % m // n`` otherwise.
+        """
         out = Values()
         for group, position in zip(self.groups, positions, strict=True):
+            vector = width if group is self.groups[-1] else 1
+            fastest = next((a for a in reversed(group) if static(a.extent) != 1), group[-1])
+            if (static(fastest.extent) or 1) % vector:
+                position, vector = position * number(vector) + lane, 1
             inner = 1
             for k, axis in reversed(list(enumerate(group))):
-                extent = static(axis.extent) or 1
+                extent = (static(axis.extent) or 1) // (vector if axis is fastest else 1)
                 value = position if inner == 1 else position // number(inner)
                 value = value if k == 0 else value % number(extent)
-                out[axis.var] = number(0) if extent == 1 else value
+                value = number(0) if extent == 1 else value
+                if axis is fastest and vector > 1:
+                    value = value * number(vector) + lane
+                out[axis.var] = value
                 inner *= extent
         return out
 
     def split(self, flat: Any) -> list[Any]:
         """Return the position in each group of a position in all of them."""
-        out, inner = [], 1
-        for k, size in reversed(list(enumerate(self.sizes))):
-            value = flat if inner == 1 else flat // number(inner)
-            out.append(value if k == 0 else value % number(size))
-            inner *= size
-        return out[::-1]
+        return positions_in(self.sizes, flat)
 
 
 def merged(
@@ -100,27 +107,21 @@ def outside_loads(exprs: Sequence[Any]) -> NodeDict[None]:
     return seen
 
 
-def positions_of(groups: MergedAxes, place: Any, width: int, lane: Any) -> list[Any]:
-    """The position in each group of a lane of a vector along the last one."""
-    return positions_in(groups.sizes, place, width, lane)
+def positions_of(groups: MergedAxes, place: Any, width: int) -> list[Any]:
+    """The position in each group, of which the last counts vectors, of a vector of the last."""
+    *outer, last = groups.sizes or [width]
+    return positions_in([*outer, last // width], place) if groups.groups else []
 
 
-def positions_in(sizes: Sequence[int], place: Any, width: int, lane: Any) -> list[Any]:
-    """The position in each of some axes of these sizes, of a lane of a vector along the last."""
-    if not sizes:
-        return []
-    last = sizes[-1] // width
-    outer = place if last == 1 else place // number(last)
-    inner = (place if len(sizes) == 1 else place % number(last)) * number(width) + lane
-    if last == 1:
-        inner = lane
-    positions = [inner]
-    count = 1
-    for k in range(len(sizes) - 2, -1, -1):
-        value = outer if count == 1 else outer // number(count)
-        positions.append(value if k == 0 else value % number(sizes[k]))
-        count *= sizes[k]
-    return positions[::-1]
+def positions_in(sizes: Sequence[int], place: Any) -> list[Any]:
+    """The position in each of some axes of these sizes, of a place in all of them."""
+    out, inner = [], 1
+    for k, size in reversed(list(enumerate(sizes))):
+        value = place if inner == 1 else place // number(inner)
+        value = value if k == 0 else value % number(size)
+        out.append(number(0) if size == 1 else value)
+        inner *= size
+    return out[::-1]
 
 
 def simplified(expr: Any, analyzer: Any) -> Any:

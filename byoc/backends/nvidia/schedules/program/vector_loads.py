@@ -106,11 +106,11 @@ class VectorLanes:
         known = self.cached(expr)
         if known is not None:
             return known
-        if self.scalar or not self.contiguous(expr):
-            return mutator.default_mutate(expr)
         for vector in self.loads:
             if tvm_ffi.structural_equal(vector.access, expr) and _same(vector.guard, self.guard):
                 return load(vector.register, *vector.place, self.lane)
+        if self.scalar or not self.contiguous(expr):
+            return mutator.default_mutate(expr)
         register = local(f"{expr.source.name}_reg", [self.width], str(expr.source.ty.dtype))
         self.loads.append(VectorLoad(register, (), expr, self.guard))
         return load(register, self.lane)
@@ -133,11 +133,11 @@ class VectorLanes:
     def branches(self, condition: Any, yes: Any, no: Any, mutator: Any) -> tuple[Any, Any, Any]:
         uniform = self.uniform(condition)
         if uniform is None:
-            self.scalar += 1
-            try:
-                return mutator.mutate(condition), mutator.mutate(yes), mutator.mutate(no)
-            finally:
-                self.scalar -= 1
+            if is_simple(condition):  # its loads are always executed, and serve the branches
+                condition = mutator.mutate(condition)
+            else:
+                condition = self.under(None, condition, mutator)
+            return condition, self.under(None, yes, mutator), self.under(None, no, mutator)
         if loads(uniform):  # of data: both branches are guarded by scalar code
             return tuple(self.under(None, e, mutator) for e in (uniform, yes, no))
         negated = self.analyzer.simplify(tirx.Not(uniform))
@@ -168,6 +168,14 @@ class VectorLanes:
         """Return whether a bound that is a multiple of the width decides for all lanes."""
         both = tirx.And(tirx.Or(tirx.Not(condition), first), tirx.Or(tirx.Not(first), condition))
         return bool(self.analyzer.can_prove(both))
+
+
+def is_simple(condition: Any) -> bool:
+    """Return whether all loads of a condition are executed: no part of it guards another."""
+    guards: list[Any] = []
+    kinds = (tirx.And, tirx.Or, tirx.Select, tvm.ir.Call)
+    tvm_ffi.structural_walk(condition, [(kind, guards.append) for kind in kinds])
+    return not any(not isinstance(g, tvm.ir.Call) or is_guard(g) for g in guards)
 
 
 def contiguous(buffer: Any, indices: Any, lane: Any, width: int, analyzer: Any) -> bool:
