@@ -38,6 +38,7 @@ from .grouped_weights.packed_products import fuse_packed, turn_products
 from .libraries.locate import CUDART, options
 from .nvrtc.exact_math import exact_math
 from .nvrtc.kernel_headers import kernel_headers
+from .passes.casts_by_reader import casts_by_reader
 from .passes.fast_functions import with_fast_functions
 from .passes.fuse_rows import fuse_rows
 from .passes.split_reductions import split_reductions
@@ -87,7 +88,7 @@ def compiled(
         mod = tvm.transform.Sequential(first)(mod)
     # Scheduled reshapes are kernels to TVM, and not views.
     views = relax.transform.RewriteDataflowReshape()
-    fused = fuse_rows(fuse_experts(fuse_packed(fuse(turn_products(mod)))))
+    fused = fuse_rows(fuse_experts(fuse_packed(fuse(casts_by_reader(turn_products(mod))))))
     fused = split_reductions(with_constant_layouts(fused))
     lowered = scheduled(views(fused), target)
     lowered = captured_by_shape(unbounded(lowered))

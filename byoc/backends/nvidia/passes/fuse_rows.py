@@ -39,7 +39,7 @@ BROADCAST, REDUCTION, OPAQUE = 1, 3, 8
 
 def fuse_rows(mod: Any) -> Any:
     """Return the module with elementwise PrimFuncs fused into the reductions that read them."""
-    kinds = {gvar: _kind(f) for gvar, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)}
+    kinds = {gvar: row_kind(f) for gvar, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)}
     for gvar in _expensive_windows(mod, kinds):
         kinds[gvar] = OPAQUE
     if REDUCTION not in kinds.values() or BROADCAST not in kinds.values():
@@ -51,13 +51,14 @@ def fuse_rows(mod: Any) -> Any:
     return tvm.transform.Sequential(passes)(out)
 
 
-def _kind(func: Any) -> int:
+def row_kind(func: Any) -> int:
+    """Return the pattern kind by which TVM fuses a PrimFunc with what it reads."""
     if bool((func.attrs or {}).get("tirx.is_scheduled", False)):
         return OPAQUE
     try:
         program = _program(func)
         if all(not step.reduced for step in program.steps):
-            return BROADCAST if _is_elementwise(program) else OPAQUE
+            return BROADCAST if is_elementwise(program) else OPAQUE
         if not _is_pool(program):
             row_space(program)
     except NoGpuSchedule:
@@ -88,7 +89,7 @@ def _expensive_windows(mod: Any, kinds: dict[Any, int]) -> list[Any]:
     out: list[Any] = []
 
     def visit(binding: Any) -> None:
-        gvar = _callee(getattr(binding, "value", None))
+        gvar = callee(getattr(binding, "value", None))
         if gvar is None or gvar not in kinds:
             return
         sources[binding.var] = gvar
@@ -106,7 +107,7 @@ def _expensive_windows(mod: Any, kinds: dict[Any, int]) -> list[Any]:
     return out
 
 
-def _callee(expr: Any) -> Any:
+def callee(expr: Any) -> Any:
     """The PrimFunc that a ``call_tir`` calls on a tuple of variables; None for all else."""
     if not is_call_tir(expr):
         return None
@@ -121,7 +122,7 @@ def _is_cheap(func: Any) -> bool:
     return not any(map(calls, parts)) and sum(len(loads(part)) for part in parts) == 1
 
 
-def _is_elementwise(program: GpuProgram) -> bool:
+def is_elementwise(program: GpuProgram) -> bool:
     """Whether every element depends on elements at its own coordinates, or some of them."""
     if len(program.steps) != 1 or len(program.steps[0].updates) != 1:
         return False
