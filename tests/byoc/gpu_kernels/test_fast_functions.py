@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import erfc, pi
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,26 @@ def test_the_functions_are_the_same(name: str) -> None:
     values = operands(func)
     for got, want in zip(execute(kernel, values), interpret(func, values), strict=True):
         np.testing.assert_allclose(got, want, 1e-6, 1e-9)
+
+
+@pytest.mark.parametrize(("build", "exact"), [
+    (lambda e, x: e(nn.gelu(x)), lambda x: x / 2 * np.vectorize(erfc)(-x / 2**0.5)),
+    (lambda e, x: e(nn.gelu_tanh(x)), lambda x: x / (1 + np.exp(
+        -2 * (2 / pi) ** 0.5 * (x + 0.044715 * x**3)))),
+])  # fmt: skip
+def test_a_gelu_is_exact_to_a_fraction_of_a_half(build: Any, exact: Any) -> None:
+    """Also where it is a small difference: erf(-4) + 1 is 1.5e-8."""
+    kernel = with_fast_functions(kernel_of(prim_func(build, (1, 4096))))
+    assert "__expf" in kernel.script()
+    x = np.linspace(-9, 9, 4096)[None]
+    (got,) = execute(kernel, [x])
+    np.testing.assert_allclose(got, exact(x), 2**-17, 1e-12)
+
+
+def test_the_error_function_itself_stays_exact() -> None:
+    """Near 0 it is small: 1 + erf(x) - 1 would have few digits."""
+    kernel = kernel_of(prim_func(lambda e, x: e(op.erf(x)), (4, 72)))
+    assert "__" not in with_fast_functions(kernel).script().partition("for block")[2]
 
 
 def test_the_logarithm_of_a_tiny_sigmoid_is_finite() -> None:
