@@ -41,6 +41,7 @@ from .nvrtc.kernel_headers import kernel_headers
 from .passes.casts_by_reader import casts_by_reader
 from .passes.fast_functions import with_fast_functions
 from .passes.fuse_rows import fuse_rows
+from .passes.loops_by_result import loops_by_result
 from .passes.split_reductions import split_reductions
 from .passes.transposed_constants import with_constant_layouts
 from .passes.valid_names import with_valid_names
@@ -88,7 +89,8 @@ def compiled(
         mod = tvm.transform.Sequential(first)(mod)
     # Scheduled reshapes are kernels to TVM, and not views.
     views = relax.transform.RewriteDataflowReshape()
-    fused = fuse_rows(fuse_experts(fuse_packed(fuse(casts_by_reader(turn_products(mod))))))
+    mod = casts_by_reader(turn_products(loops_by_result(mod)))
+    fused = fuse_rows(fuse_experts(fuse_packed(fuse(mod))))
     fused = split_reductions(with_constant_layouts(fused))
     lowered = scheduled(views(fused), target)
     lowered = captured_by_shape(unbounded(lowered))

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="no-untyped-def"
 """Casts that several kernels read are repeated in each, where they widen."""
 
 from __future__ import annotations
@@ -15,8 +16,6 @@ from tvm.script import tirx as T
 from opinfo.byoc.backends.nvidia.passes.casts_by_reader import casts_by_reader
 from opinfo.byoc.backends.nvidia.passes.fuse_rows import fuse_rows
 from opinfo.byoc.prepare.fuse import fuse
-
-# mypy: disable-error-code="no-redef, misc, valid-type, name-defined"
 
 
 def lowered(build: Any, dtype: str, rows: Any = 6) -> Any:

@@ -11,7 +11,7 @@ from tvm.script import tirx as T
 
 from opinfo.byoc.backends.nvidia.schedules.gpu_schedule import gpu_scheduled
 
-from .gpu_cases import TARGET, check, nn, op, prim_func, rule_of
+from .gpu_cases import TARGET, check, kernel_of, nn, op, prim_func
 
 #: The input and the result of a reshape of a few vectors, which one block of threads copies.
 RESHAPES = [((1, 8, 12, 12), (8, 12, 12)), ((3, 20, 4), (12, 20)), ((16, 6, 9), (6, 144))]
@@ -42,10 +42,10 @@ def test_no_index_is_a_vector_of_eight_integers(
 def test_a_leaky_relu_of_several_axes_moves_vectors() -> None:
     """Its condition differs by lane, and its index is a quotient of the flat one."""
     func = prim_func(lambda e, x: e(nn.leakyrelu(x, 0.1)), (2, 112, 112, 64))
-    text = gpu_scheduled(func).script()
+    text = kernel_of(func).script()
     assert text.count("T.vectorized(T.int64(8))") == 2, text
     small = prim_func(lambda e, x: e(nn.leakyrelu(x, 0.1)), (2, 7, 7, 64))
-    check(small, gpu_scheduled(small))
+    check(small, kernel_of(small))
 
 
 def test_a_load_that_a_condition_guards_is_not_moved_before_it() -> None:
@@ -59,19 +59,6 @@ def test_a_load_that_a_condition_guards_is_not_moved_before_it() -> None:
                 v = T.axis.remap("S", [i])
                 y[v] = T.Select(T.And(v < 15, x[v + 1] > T.float16(0)), T.float16(1), T.float16(2))
 
-    kernel = gpu_scheduled(func)
+    kernel = kernel_of(func)
     check(func, kernel)
     assert "T.vectorized" not in kernel.script().partition("x[")[0]
-
-
-@pytest.mark.parametrize("order", ["nhwc", "nchw"])
-def test_a_layout_transform_is_tiled_as_a_transpose(order: str) -> None:
-    """TOPI loops over the axes of the input, and stores in another order."""
-
-    def build(emit: Any, x: Any) -> Any:
-        forward, back = (lambda n, c, h, w: (n, h, w, c)), (lambda n, h, w, c: (n, c, h, w))
-        return emit(op.layout_transform(x, index_map=forward if order == "nhwc" else back))
-
-    func = prim_func(build, (2, 48, 6, 7) if order == "nhwc" else (2, 6, 7, 48))
-    assert rule_of(func) == "transposed"
-    check(func, gpu_scheduled(func))

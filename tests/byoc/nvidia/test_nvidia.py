@@ -133,8 +133,6 @@ def _sets(backend: str, **wanted: str) -> int:
     ({"activation": "kRelu", "limit": "0.5f"}, 1),
     ({"activation": "kHardSwish", "limit": "6.0f"}, 2),
     ({"activation": "kLeakyRelu", "slope": "0.1f"}, 1),
-    ({"activation": "kGelu"}, 1),
-    ({"activation": "kGeluTanh"}, 1),
     ({"type": "CUDNN_DATA_HALF", "order": "0, 3, 1, 2"}, 7),
     ({"type": "CUDNN_DATA_BFLOAT16", "activation": "kRelu"}, 2),
 ])  # fmt: skip

@@ -10,7 +10,6 @@ import ctypes
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from math import erf, pi
 from pathlib import Path
 from typing import Any
 
@@ -46,15 +45,12 @@ def _sigmoid(x: Array) -> Array:
 
 #: The number of an activation, its limit or slope, and the function; hard swish is
 #: x * min(max(x + 3, 0), 6) / 6.
-IDENTITY, RELU, CLIPPED, SIGMOID, TANH, SILU, HARD_SWISH = range(7)
-LEAKY_RELU, GELU, GELU_TANH = range(7, 10)
+IDENTITY, RELU, CLIPPED, SIGMOID, TANH, SILU, HARD_SWISH, LEAKY_RELU = range(8)
 ACTIVATIONS: tuple[tuple[int, float, Callable[[Array], Array]], ...] = (
     (0, 0.0, lambda x: x), (1, 0.0, _relu), (1, 0.5, lambda x: np.clip(x, 0, 0.5)),
     (2, 0.0, _sigmoid), (3, 0.0, np.tanh), (4, 0.0, lambda x: x * _sigmoid(x)),
     (5, 6.0, lambda x: x * np.clip(x + 3, 0, 6) / 6),
-    (6, 0.125, lambda x: np.where(x > 0, x, 0.125 * x)),
-    (7, 0.0, lambda x: x / 2 * (1 + np.vectorize(erf)(x / 2**0.5))),
-    (8, 0.0, lambda x: x / 2 * (1 + np.tanh((2 / pi) ** 0.5 * (x + 0.044715 * x**3)))))  # fmt: skip
+    (6, 0.125, lambda x: np.where(x > 0, x, 0.125 * x)))  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -90,8 +86,6 @@ CASES = {
     "silu, added": Case(True, follows="bias added", activation=SILU),
     "hard swish, added": Case(False, follows="residual bias added", activation=HARD_SWISH),
     "leaky relu": Case(True, activation=LEAKY_RELU),
-    "gelu": Case(True, activation=GELU),
-    "gelu by tanh": Case(False, activation=GELU_TANH),
     "grouped": Case(True, groups=2),
     "depthwise": Case(False, channels=(12, 12), groups=12),
     "weights of the call": Case(True, constant=False),

@@ -222,8 +222,6 @@ class ConvGraphs {
       case kSigmoid: return steps_.push_back({CUDNN_POINTWISE_SIGMOID_FWD, {}, {}, 0.0});
       case kTanh: return steps_.push_back({CUDNN_POINTWISE_TANH_FWD, {}, {}, 0.0});
       case kSilu: return steps_.push_back({CUDNN_POINTWISE_SWISH_FWD, {}, {}, 0.0});
-      case kGelu: return steps_.push_back({CUDNN_POINTWISE_GELU_FWD, {}, {}, 0.0});
-      case kGeluTanh: return steps_.push_back({CUDNN_POINTWISE_GELU_APPROX_TANH_FWD, {}, {}, 0.0});
       case kLeakyRelu:
         return steps_.push_back({CUDNN_POINTWISE_RELU_FWD, {}, {}, 0.0, false, v_.slope});
       case kHardSwish: break;

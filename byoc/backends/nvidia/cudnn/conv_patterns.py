@@ -18,8 +18,7 @@ from ..products.product_patterns import full_size, sums
 CONV = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
 TRANSPOSED = tuple(f"{name}_transpose" for name in CONV)
 ACTIVATIONS = ("relax.nn.relu", "relax.nn.relu6", "relax.clip", "relax.sigmoid", "relax.tanh",
-               "relax.nn.silu", "relax.nn.leakyrelu", "relax.nn.gelu", "relax.nn.gelu_tanh",
-               HARD_SWISH)  # fmt: skip
+               "relax.nn.silu", "relax.nn.leakyrelu", HARD_SWISH)  # fmt: skip
 
 
 def summed(dtype: str) -> Condition:

@@ -33,8 +33,7 @@ HEADERS = ("kernels/epilogue.h", "kernels/epilogue.hpp", "kernels/grouped.h",
            "cudnn.hpp")  # fmt: skip
 ACTIVATIONS = {"relax.nn.relu": "kRelu", "relax.nn.relu6": "kRelu", "relax.clip": "kRelu",
                "relax.sigmoid": "kSigmoid", "relax.tanh": "kTanh",
-               "relax.nn.silu": "kSilu", "relax.nn.leakyrelu": "kLeakyRelu",
-               "relax.nn.gelu": "kGelu", "relax.nn.gelu_tanh": "kGeluTanh"}  # fmt: skip
+               "relax.nn.silu": "kSilu", "relax.nn.leakyrelu": "kLeakyRelu"}  # fmt: skip
 DTYPES = {"float32": "CUDNN_DATA_FLOAT", "float16": "CUDNN_DATA_HALF",
           "bfloat16": "CUDNN_DATA_BFLOAT16"}  # fmt: skip
 LIBRARIES = (CUDNN, CUDART)

@@ -58,7 +58,7 @@ def _sum(named: NodeDict[Any], node: Any, mutator: Any) -> Any:
     for constant, product in ((node.a, node.b), (node.b, node.a)):
         factor = _factor(named, product, constant) if isinstance(constant, tirx.FloatImm) else None
         name = op_name(factor).rpartition(".")[2]
-        if name in _PLUS_ONE and str(node.ty.dtype) in (*HALVES, "float32"):
+        if factor is not None and name in _PLUS_ONE and str(node.ty.dtype) in (*HALVES, "float32"):
             x = as_dtype(mutator.mutate(items(factor.args)[0]), "float32")
             return as_dtype(_number(constant.value) * _PLUS_ONE[name](x), str(node.ty.dtype))
     return mutator.default_mutate(node)

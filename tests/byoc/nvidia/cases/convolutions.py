@@ -153,8 +153,6 @@ CONVOLUTIONS: dict[str, Case] = {
     "sigmoid": chain(_channels, lambda y, c: op.sigmoid(y), ops="add sigmoid"),
     "silu": chain(_channels, lambda y, c: nn.silu(y), ops="add silu"),
     "leaky relu": chain(_channels, lambda y, c: nn.leakyrelu(y, 0.1), ops="add leakyrelu"),
-    "gelu": chain(_channels, lambda y, c: nn.gelu(y), ops="add gelu"),
-    "gelu by tanh": chain(_channels, lambda y, c: nn.gelu_tanh(y), ops="add gelu_tanh"),
     "float16 leaky relu in float32": _in_float32(
         lambda y, c: nn.leakyrelu(y, 0.01), ops="astype astype leakyrelu astype", last=True,
         dtype="float16"),

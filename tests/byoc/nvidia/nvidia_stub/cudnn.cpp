@@ -258,9 +258,6 @@ static float stub_pointwise(const stubDescriptor& mode, float x, float b) {
     case CUDNN_POINTWISE_ADD: return x + b;
     case CUDNN_POINTWISE_MUL: return x * b;
     case CUDNN_POINTWISE_RELU_FWD: return static_cast<float>(std::fmin(x > 0 ? x : slope * x, limit));
-    case CUDNN_POINTWISE_GELU_FWD: return x / 2 * (1 + std::erf(x / std::sqrt(2.0f)));
-    case CUDNN_POINTWISE_GELU_APPROX_TANH_FWD:
-      return x / 2 * (1 + std::tanh(0.7978845608f * (x + 0.044715f * x * x * x)));
     case CUDNN_POINTWISE_TANH_FWD: return std::tanh(x);
     case CUDNN_POINTWISE_SIGMOID_FWD: return 1 / (1 + std::exp(-x));
     default: return x / (1 + std::exp(-x));

@@ -63,10 +63,6 @@ __device__ inline float activated(const Epilogue& e, float x) {
     }
     case kLeakyRelu:
       return x > 0.f ? x : x * e.slope;
-    case kGelu:
-      return .5f * x * (1.f + erff(x * 0.70710678f));
-    case kGeluTanh:
-      return .5f * x * (1.f + tanhf(0.79788456f * x * (1.f + 0.044715f * x * x)));
     default:
       return x;
   }

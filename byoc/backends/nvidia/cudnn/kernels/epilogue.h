@@ -1,7 +1,5 @@
 // What the kernels of epilogue.cu are given.
-enum Activation {
-  kIdentity, kRelu, kSigmoid, kTanh, kSilu, kHardSwish, kLeakyRelu, kGelu, kGeluTanh
-};
+enum Activation { kIdentity, kRelu, kSigmoid, kTanh, kSilu, kHardSwish, kLeakyRelu };
 
 // n / by is (high(n * factor) + n) >> shift, for n below 2^31.
 struct Divisor {

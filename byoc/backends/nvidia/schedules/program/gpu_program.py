@@ -27,7 +27,6 @@ from ......analysis.blocks.loop_steps import Axis, LoopStep, loop_step
 from ......analysis.blocks.tir import Values, calls, is_guard, loads, mentions, static
 from ......analysis.lifting.tir.node import NodeDict, items, substitute
 from .outer_axes import NotShared, check_coordinates, outer_axes
-from .stored_order import in_stored_order
 
 
 class NoGpuSchedule(Exception):
@@ -84,7 +83,7 @@ def read_program(
         remaining, definitions = resolve(stages, dropped)
     except Undefined as error:
         raise NoGpuSchedule(str(error)) from None
-    steps = tuple(in_stored_order(loop_step(stage)) for stage in remaining)
+    steps = tuple(map(loop_step, remaining))
     check_steps(steps)
     for step in steps:
         parts = [e for u in step.updates for e in value_parts(u, definitions)]
