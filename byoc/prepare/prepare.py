@@ -31,6 +31,7 @@ from ...analysis.support.tvm_compat import GenericConst, array_of
 from ..backend.backend import Backend
 from ..backend.catalog import resolve_backends, unusable
 from ..backend.guarded_calls import guarded
+from .constants.constant_places import read_at_places
 from .constants.fold_constants import fold_constants
 from .constants.uniform_values import fold_uniform_values
 from .gpu.eight_bit_products import eight_bit_products
@@ -218,6 +219,8 @@ class _Inference(relax.PyExprMutator):  # type: ignore[misc]
                 return self.combined(call, combine)
         if named(call, "relax.where"):
             return _selected(call)
+        if named(call, "relax.scatter_nd"):
+            return read_at_places(self, call)
         if named(call, "relax.matmul"):
             return self.unspread(call)
         if any(named(call, f"relax.nn.{n}") for n in ("attention", "attention_bias")):
