@@ -63,8 +63,8 @@ def _multiplies(expr: Any) -> bool:
 def _rows(data: Any) -> int:
     """The rows of the first operand of a product of matrices; 1 if they are unknown."""
     extents = data.ty.shape.values if isinstance(data.ty.shape, relax.ShapeExpr) else ()
-    row = extents[-2] if len(extents) > 1 else None
-    return int(row) if isinstance(row, tvm.tirx.IntImm) else 1
+    row = list(extents)[-2:-1]
+    return int(row[0]) if row and isinstance(row[0], tvm.tirx.IntImm) else 1
 
 
 @relax.expr_functor.mutator

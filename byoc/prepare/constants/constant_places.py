@@ -10,6 +10,7 @@ stored there. Large tensors are left to the scatter, which copies what it does n
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -30,19 +31,19 @@ def read_at_places(writer: Any, call: Any) -> Any:
         call: A call of ``relax.scatter_nd``.
     """
     places = final_value(writer, call.args[1])
-    shapes = [_extents(a) for a in call.args]
-    if str(call.attrs.reduction) != "update" or None in shapes:
+    shape, stored = _extents(call.args[0]), _extents(call.args[2])
+    if str(call.attrs.reduction) != "update" or shape is None or stored is None:
         return call
-    if not isinstance(places, GenericConst) or not 0 < np.prod(shapes[0]) <= MOST:
+    if not isinstance(places, GenericConst) or not 0 < math.prod(shape) <= MOST:
         return call
-    numbers = _sources(array_of(places).numpy(), shapes[0])
+    numbers = _sources(array_of(places).numpy(), shape, math.prod(stored))
     if numbers is None:
         return call
     emit = writer.builder_.emit
     flat = [emit(relax.op.reshape(call.args[k], (-1,))) for k in (0, 2)]
     joined = emit(relax.op.concat(flat, 0))
     read = emit(relax.op.take(joined, relax.const(numbers), 0))
-    return relax.op.reshape(read, shapes[0])
+    return relax.op.reshape(read, shape)
 
 
 def _extents(value: Any) -> tuple[int, ...] | None:
@@ -53,15 +54,26 @@ def _extents(value: Any) -> tuple[int, ...] | None:
     return tuple(map(int, values))
 
 
-def _sources(places: Any, shape: tuple[int, ...]) -> Any:
-    """Where each element of the result is in the data followed by the updates; None if outside."""
-    depth = places.shape[-1]
+def _sources(places: Any, shape: tuple[int, ...], stored: int) -> Any:
+    """Where each element of the result is in the data followed by the updates.
+
+    Args:
+        places: The indices, points along the last axis.
+        shape: The extents of the data.
+        stored: The number of elements of the updates.
+
+    Returns:
+        An array of int64; None if a place is outside, or if each place has not its own updates.
+    """
+    depth = places.shape[-1] if places.ndim else 0
     indexed = np.array(shape[:depth], "int64")
-    if places.size and ((places < 0) | (places >= indexed)).any():
+    if not depth or ((places < 0) | (places >= indexed)).any():
         return None
-    count = int(np.prod(shape))
+    count = math.prod(shape)
     out = np.arange(count, dtype="int64").reshape(*shape[:depth], -1)
     rows = places.reshape(-1, depth)
+    if len(rows) * out.shape[-1] != stored:
+        return None
     for number, place in enumerate(rows):
         first = count + number * out.shape[-1]
         out[tuple(place)] = np.arange(first, first + out.shape[-1])
