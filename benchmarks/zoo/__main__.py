@@ -1,18 +1,18 @@
 """Read and time real models that nothing was tuned for, each in its own process.
 
-    python -m benchmarks.zoo [--held-out | --all | --later | --proxies] [--step read]
+    python -m benchmarks.zoo [--held-out | --all | --later | --last | --proxies] [--step read]
                              [--threads 1 2] [--json FILE] [--again] [--busy] [--page] [MODEL ...]
 
 `read` reads a model as shipped, compiles it for its symbolic shapes, and compares its outputs at
 several shapes. `speed` compiles it for static shapes and times it against ONNX Runtime, OpenVINO
 and `torch.compile`. The models are split by a hash of their names: by default only the open half is
-run, since the held-out half is there to report; `--later` runs held-out models that were chosen
-after its last report. `--proxies` runs models of ours that are in neither
-half, quantised and small ones, on which runtimes are strong; the pages leave them out. Rows are
-kept in FILE; models that have one are skipped unless `--again` is given, or `--busy` and other
-processes had over a tenth of the CPU time of the cores that the run may use (`taskset` binds it to
-some). A model that cannot be downloaded gets none. `--page` writes docs/results/zoo.md and one page
-for this CPU's vectors, and beside each page its rows as JSON.
+run, since the held-out half is there to report; `--later` runs models that were chosen after its
+last report and have been worked on since, `--last` those chosen after that. `--proxies` runs models
+of ours that are in neither half, quantised and small ones, on which runtimes are strong; the pages
+leave them out. Rows are kept in FILE; models that have one are skipped unless `--again` is given,
+or `--busy` and other processes had over a tenth of the CPU time of the cores that the run may use
+(`taskset` binds it to some). A model that cannot be downloaded gets none. `--page` writes
+docs/results/zoo.md and one page for this CPU's vectors, and beside each page its rows as JSON.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from benchmarks.common.rows import STORED
 
 from . import results_page
 from .models.fetch import NOT_FETCHED, NotFetched
+from .models.last_models import LAST
 from .models.later_files import LATER
 from .models.proxies import PROXIES
 from .models.subject import names
@@ -80,12 +81,14 @@ def _store(path: Path, rows: dict[str, Any]) -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.zoo", description=__doc__,
                                      formatter_class=argparse.RawTextHelpFormatter)  # fmt: skip
-    parser.add_argument("model", nargs="*", type=one_of([*names(), *sorted(LATER), *PROXIES]),
+    every = [*names(), *sorted(LATER | LAST), *PROXIES]
+    parser.add_argument("model", nargs="*", type=one_of(every),
                         help="names in place of the open half")  # fmt: skip
     half = parser.add_mutually_exclusive_group()
     half.add_argument("--held-out", action="store_true", help="the other half")
     half.add_argument("--all", action="store_true", help="both halves")
-    half.add_argument("--later", action="store_true", help="held-out models chosen later")
+    half.add_argument("--later", action="store_true", help="models chosen later")
+    half.add_argument("--last", action="store_true", help="held-out models chosen last")
     half.add_argument("--proxies", action="store_true", help="models of ours, in neither half")
     parser.add_argument("--step", nargs="+", choices=STEPS, default=STEPS)
     parser.add_argument("--threads", nargs="+", type=count, default=[1, 2])
@@ -103,8 +106,8 @@ def _options() -> argparse.Namespace:
 def _chosen(options: argparse.Namespace) -> Sequence[str]:
     if options.proxies:
         return [*PROXIES]
-    if options.later:
-        return sorted(LATER)
+    if options.later or options.last:
+        return sorted(LATER if options.later else LAST)
     return [n for n in names() if options.all or is_open(n) != options.held_out]
 
 

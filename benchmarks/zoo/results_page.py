@@ -37,7 +37,8 @@ of ONNX Runtime, and **spread** how far those move if the weights are moved by a
 are shown above 1e-5. Where rounding decides, between quantised values and near ties that are
 sorted, the spread is large; a model that is not right, but within twice its spread, is counted
 apart as **by rounding**. Work looks at the open half only; the other half is held out. Which half
-a model is in is decided by a hash of its name. Models that were chosen later are held out, too.
+a model is in is decided by a hash of its name. Models that were chosen later were held out until
+they were reported, and have been worked on since; those chosen last are held out.
 """
 SPEED_HEAD = """# The zoo: speed on {isa}
 
@@ -47,8 +48,8 @@ number of threads and static shapes: of CPU time for one thread, which other pro
 least, and of wall time for more. Each of these is the least of short parts. **Of the peak** is the
 model's FLOPs in that time relative to those of ONNX Runtime's product of 1024 x 1024 matrices,
 timed in the same turns: a model near 100% can only be faster with fewer multiplications, as by
-Winograd. Work looks at the open half only; the other half is held out, and so
-are models that were chosen after the last report on it.
+Winograd. Work looks at the open half, and at models chosen later, which were held out until they
+were reported; the other half is held out, and so are models chosen last, after that work.
 
 {machine}
 """

@@ -1,13 +1,15 @@
-"""The split of the zoo into open and held-out models, fixed by their names, and later models."""
+"""The split of the zoo into open and held-out models, by their names, and models chosen since."""
 
 from __future__ import annotations
 
 import hashlib
 
+from .models.last_models import LAST
 from .models.later_files import LATER
 
 #: The parts, with the titles of their tables.
-PARTS = {"open": "Open", "held out": "Held out", "later": "Chosen later, held out"}
+PARTS = {"open": "Open", "held out": "Held out", "later": "Chosen later",
+         "last": "Chosen last, held out"}  # fmt: skip
 
 
 def is_open(name: str) -> bool:
@@ -22,9 +24,11 @@ def is_open(name: str) -> bool:
 def part(name: str) -> str:
     """Return the part of the zoo that a model is in.
 
-    >>> part("squeezenet"), part("u2net"), part("timm/fastvit_t8")
-    ('open', 'held out', 'later')
+    >>> part("squeezenet"), part("u2net"), part("timm/fastvit_t8"), part("timm/iformer_l")
+    ('open', 'held out', 'later', 'last')
     """
     if name in LATER:
         return "later"
+    if name in LAST:
+        return "last"
     return "held out" if hashlib.sha256(name.encode()).digest()[0] % 2 else "open"

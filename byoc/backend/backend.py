@@ -95,6 +95,8 @@ class Backend:
         eight_bits: Returns why it refuses a product of 8-bit numbers: by their dtype, the leading
             extents of the result, its columns and the terms of a sum, which are ints if they are
             static; None if it takes it. Products of dequantised numbers become such products.
+        widens: Whether it takes no products of float16. If all backends do so, products of
+            float16 whose sums are float32 become products of float32.
     """
 
     name: str
@@ -112,6 +114,7 @@ class Backend:
     row_versions: bool = False
     groups: bool = False
     eight_bits: Callable[[str, Sequence[object], object, object], str | None] | None = None
+    widens: bool = False
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():

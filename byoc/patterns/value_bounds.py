@@ -24,10 +24,13 @@ LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4
 #: Integers that float64, in which bounds are, has exactly: all of these dtypes fit.
 _NARROW = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
 _EXACT = 2.0**53
-#: Operators in a row that are followed.
-_DEPTH = 16
+#: How far bounds are followed: 16 operators in a row, or more of integers, of which a loop that was
+#: unrolled has some for each step.
+_DEPTH = 128
+_STEP, _STEP_OF_INTEGERS = 8, 1
 
-_Known = dict[tuple[Value, int], Bounds | None]
+#: Bounds by tensor, with the depth to which they were followed.
+_Known = dict[Value, tuple[int, Bounds | None]]
 
 
 def bounds(value: Value, infos: Infos, depth: int = _DEPTH) -> Bounds | None:
@@ -36,7 +39,7 @@ def bounds(value: Value, infos: Infos, depth: int = _DEPTH) -> Bounds | None:
     Args:
         value: The tensor.
         infos: The recovered operators of its graph.
-        depth: Operators in a row that are followed.
+        depth: How far they are followed: an operator of integers takes 1, another one 8.
 
     Returns:
         Finite numbers within the range of the tensor's dtype. No element is infinite or NaN.
@@ -45,10 +48,11 @@ def bounds(value: Value, infos: Infos, depth: int = _DEPTH) -> Bounds | None:
 
 
 def _bounds(value: Value, infos: Infos, depth: int, known: _Known) -> Bounds | None:
-    key = value, depth
-    if key not in known:
-        known[key] = _within(value, _unrounded(value, infos, depth, known))
-    return known[key]
+    before, numbers = known.get(value, (-1, None))
+    if before < depth:
+        numbers = _within(value, _unrounded(value, infos, depth, known))
+        known[value] = depth, numbers
+    return numbers
 
 
 def _within(value: Value, numbers: Bounds | None) -> Bounds | None:
@@ -92,7 +96,7 @@ def _unrounded(value: Value, infos: Infos, depth: int, known: _Known) -> Bounds 
         return value.within
     op = value.producer
     info = infos[op].info if op is not None else None
-    if op is None or not isinstance(info, OpInfo) or info.packed or depth == 0:
+    if op is None or not isinstance(info, OpInfo) or info.packed or depth <= 0:
         return None
     if info.name in _POSITIONS:
         return _position(op, info)
@@ -140,12 +144,13 @@ def _arguments(
 ) -> list[Bounds | None]:
     """The bounds of the operands, with literal attributes in their places."""
     out: list[Bounds | None] = []
+    depth -= _STEP_OF_INTEGERS if "int" in op.outputs[0].dtype else _STEP
     for operand in info.operands:
         if isinstance(operand, Constant):
             out.append((float(operand.value), float(operand.value)))
         else:
             value = op.values[operand]
-            out.append(None if value is None else _bounds(value, infos, depth - 1, known))
+            out.append(None if value is None else _bounds(value, infos, depth, known))
     for place, name in enumerate(("x1", "x2")):
         if isinstance(literal := info.attrs.get(name), (int, float)) and len(out) < 2:
             out.insert(place, (float(literal), float(literal)))

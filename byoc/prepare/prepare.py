@@ -4,10 +4,12 @@ Before: R.nn.batch_norm(x, gamma, beta, mean, var)     R.sum(R.stack((a, b), axi
 After:  x * (gamma / √(var + ε)) + (beta - mean …)      a + b
 
 Elementwise operators move before reshapes (`byoc.prepare.sink_reshapes`), and products of few rows
-with the same weights become one (`byoc.prepare.merge_products`). For backends that read views in
-place, those of a GPU, products of the same tensor become one (`byoc.prepare.merge_projections`),
-each slice of a moved tensor gets its own move (`byoc.prepare.split_slices`), and images and rolls
-get other forms (`byoc.prepare.gpu`), as products of dequantised numbers do for those that multiply
+with the same weights become one (`byoc.prepare.merge_products`). For libraries without products of
+float16, those become products of float32 (`byoc.prepare.widen_halves`). For backends that read
+views in place, those of a GPU, products of the same tensor become one
+(`byoc.prepare.merge_projections`), each slice of a moved tensor gets its own move
+(`byoc.prepare.split_slices`), and images and rolls get other forms (`byoc.prepare.gpu`), as
+products of dequantised numbers do for those that multiply
 8-bit numbers. What is bound outside of dataflow blocks moves into such, as in the branches of a
 conditional, so that regions form there.
 """
@@ -29,6 +31,7 @@ from ...analysis.support.tvm_compat import GenericConst, array_of
 from ..backend.backend import Backend
 from ..backend.catalog import resolve_backends, unusable
 from ..backend.guarded_calls import guarded
+from .constants.constant_places import read_at_places
 from .constants.fold_constants import fold_constants
 from .constants.uniform_values import fold_uniform_values
 from .gpu.eight_bit_products import eight_bit_products
@@ -57,6 +60,7 @@ from .sink_reshapes import sink_reshapes
 from .split_slices import own_moves, split_slices
 from .unguarded_softmax import drop_softmax_guards
 from .unknown_sizes import refuse_unknown_sizes
+from .widen_halves import widen_halves
 
 
 def prepare(mod: Any, backends: Sequence[str | Backend] = (), *, relaid: bool = True) -> Any:
@@ -82,6 +86,7 @@ class Preparer:
         self._lowered: list[tuple[Any, bool, Any]] = []  # by the raised module, and for views
         self._groups: list[tuple[Any, Any]] = []  # by the raised module
         self._versions: list[tuple[Any, Any]] = []  # in the same way
+        self._widened: list[tuple[Any, Any]] = []  # in the same way
         self._eight_bits: list[tuple[Any, Any]] = []  # in the same way
         self._held_back: list[tuple[Any, bool, ReadScales]] = []  # in the same way
 
@@ -98,6 +103,8 @@ class Preparer:
             raised = self._versions_of(raised)
         usable = [guarded(b, []) for b in named_backends]  # `dispatch` reports failures
         raised = self._eight_bits_of(raised, usable)
+        if named_backends and all(b.widens for b in named_backends) and not self.few_bits:
+            raised = self._widened_of(raised)
         if not (taking(usable) or runtimes(usable)) or not quantized(raised):
             for known, of, out in self._lowered:
                 if raised is known and of == views:
@@ -144,6 +151,14 @@ class Preparer:
         assert refuses is not None
         self._eight_bits.append((raised, eight_bit_products(raised, refuses)))
         return self._eight_bits[-1][1]
+
+    def _widened_of(self, raised: Any) -> Any:
+        """The module with products of float16 in float32."""
+        for known, out in self._widened:
+            if known is raised:
+                return out
+        self._widened.append((raised, widen_halves(raised)))
+        return self._widened[-1][1]
 
     @cached_property
     def few_bits(self) -> bool:
@@ -204,6 +219,8 @@ class _Inference(relax.PyExprMutator):  # type: ignore[misc]
                 return self.combined(call, combine)
         if named(call, "relax.where"):
             return _selected(call)
+        if named(call, "relax.scatter_nd"):
+            return read_at_places(self, call)
         if named(call, "relax.matmul"):
             return self.unspread(call)
         if any(named(call, f"relax.nn.{n}") for n in ("attention", "attention_bias")):

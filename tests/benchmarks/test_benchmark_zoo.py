@@ -15,6 +15,7 @@ from onnx import helper, numpy_helper
 import benchmarks.zoo.__main__ as zoo
 from benchmarks.zoo import torch_reference
 from benchmarks.zoo.differences import difference, tolerance, verdict
+from benchmarks.zoo.models.last_models import LAST
 from benchmarks.zoo.models.later_files import LATER
 from benchmarks.zoo.models.model_files import FILES
 from benchmarks.zoo.models.proxies import PROXIES
@@ -54,6 +55,11 @@ def test_the_split_is_fixed() -> None:
 def test_later_models_are_in_neither_half() -> None:
     assert len(LATER) == 43 and not LATER & {*names()}
     assert {part(name) for name in LATER} == {"later"}
+
+
+def test_the_last_models_are_in_no_other_set() -> None:
+    assert len(LAST) == 12 and not LAST & {*names(), *LATER}
+    assert {part(name) for name in LAST} == {"last"}
 
 
 @pytest.mark.parametrize("name", FILES)

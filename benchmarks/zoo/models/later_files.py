@@ -1,6 +1,7 @@
 """Models that were chosen after all reports on the held-out half had been made.
 
-They stand for what nobody has looked at, as the held-out half did, and are run once to report. The
+They stood for what nobody has looked at, as the held-out half did, until they were reported. Since
+then they have been worked on, and those of `last_models` are what nobody has looked at. The
 wheels are those of the package index whose names contain words such as ``onnx``, ``ocr`` or
 ``captcha``, in the order of hashes of their names, that carry models which the zoo did not have.
 Models of trees and those of strings are left out. The nets are the first of timm's families in the

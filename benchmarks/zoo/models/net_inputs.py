@@ -15,6 +15,10 @@ def text(vocabulary: int, length: int = 64, longest: int = 256) -> Callable[[Any
     return inputs
 
 
+def tokens(vocabulary: int, length: int) -> Callable[[Any], Any]:
+    return lambda torch: ({"input_ids": torch.randint(3, vocabulary, (1, length))}, None)
+
+
 def pair(vocabulary: int, source: int = 64, target: int = 16) -> Callable[[Any], Any]:
     def inputs(torch: Any) -> Any:
         lengths = {"input_ids": source, "decoder_input_ids": target}

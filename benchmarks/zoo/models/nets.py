@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from . import last_models
 from .later_files import TIMM
 from .net_inputs import along, clicks, dense_graph, edges, fixed, latents, pair, text, words
 
@@ -267,5 +268,11 @@ _SETS: dict[str, Net] = {
 }  # fmt: skip
 
 _LATER = {f"timm/{name}": Net("timm", _image(name)) for name in TIMM}
+_LAST = {
+    **{f"timm/{name}": Net("timm", _image(name)) for name in last_models.TIMM},
+    **{f"transformers/{name}": Net("transformers", _transformer(*of))
+       for name, of in last_models.TRANSFORMERS.items()},
+}  # fmt: skip
 
-NETS: dict[str, Net] = {**_VISION, **_LANGUAGE, **_SOUND, **_RECURRENT, **_SETS, **_LATER}
+NETS: dict[str, Net] = {**_VISION, **_LANGUAGE, **_SOUND, **_RECURRENT, **_SETS, **_LATER,
+                        **_LAST}  # fmt: skip

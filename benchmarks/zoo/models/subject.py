@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from . import later_files, nets, proxies
+from . import last_models, later_files, nets, proxies
 from .fetch import fetched
+from .last_models import LAST
 from .later_files import LATER
 from .model_files import FILES, Fill, ModelFile
 from .proxies import PROXIES
@@ -36,8 +37,8 @@ class Subject:
 
 
 def names() -> list[str]:
-    """Return the names of all models but the later ones."""
-    return [n for n in (*FILES, *nets.NETS) if n not in LATER]
+    """Return the names of all models but the later and the last ones."""
+    return [n for n in (*FILES, *nets.NETS) if n not in LATER | LAST]
 
 
 def subject(name: str, folder: Path) -> Subject:
@@ -45,7 +46,7 @@ def subject(name: str, folder: Path) -> Subject:
     if name in PROXIES:
         written, values = proxies.saved(name, folder)
         return Subject(name, written, (values,))
-    file = FILES.get(name) or later_files.FILES.get(name)
+    file = (FILES | later_files.FILES | last_models.FILES).get(name)
     if file is not None:
         path = fetched(file)
         return Subject(name, path, tuple(_inputs(path, file)))

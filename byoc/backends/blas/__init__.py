@@ -22,4 +22,4 @@ def cost(region: Region) -> float:
     return 1.0 + moved(region) / 1e4 + work / RATE
 
 
-BLAS = Backend("blas", PATTERNS, convert, available, WANTS, cost, version)
+BLAS = Backend("blas", PATTERNS, convert, available, WANTS, cost, version, widens=True)

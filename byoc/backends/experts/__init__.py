@@ -32,4 +32,4 @@ def version() -> str:
 
 
 EXPERTS = Backend("experts", PATTERNS, convert, no_compiler, {"relax.matmul": ()}, cost, version,
-                  groups=True)  # fmt: skip
+                  groups=True, widens=True)  # fmt: skip

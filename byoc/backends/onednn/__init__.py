@@ -46,4 +46,4 @@ def cost(region: Region) -> float:
 
 
 ONEDNN = Backend("onednn", (*PATTERNS, ATTENTION, *QUANTIZED), convert, available, WANTS, cost,
-                 version, implementation=kernel)  # fmt: skip
+                 version, implementation=kernel, widens=True)  # fmt: skip

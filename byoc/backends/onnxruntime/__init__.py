@@ -43,4 +43,5 @@ ONNXRUNTIME = Backend(
     "onnxruntime", (), convert, available, WANTS, cost, version, coarse=(NETWORK,),
     reader=OnnxReader(convert_file, frozenset((*DLPACK, *WIDER)), (divides,), takes_unknown=True,
                       checks_indices=True),
+    widens=True,
 )  # fmt: skip

@@ -115,4 +115,5 @@ OPENVINO = Backend(
     "openvino", (), convert, available, WANTS, cost, version, coarse=(NETWORK,),
     reader=OnnxReader(convert_file, frozenset(DLPACK) - {"float16"}, (exact, small_or_clamped),
                       drops_unused=True, clamps=True),
+    widens=True,
 )  # fmt: skip

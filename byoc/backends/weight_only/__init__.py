@@ -32,4 +32,6 @@ def version() -> str:
     return "4"
 
 
-WEIGHT_ONLY = Backend("weight_only", PATTERNS, convert, no_compiler, WANTS, cost, version)
+WEIGHT_ONLY = Backend(
+    "weight_only", PATTERNS, convert, no_compiler, WANTS, cost, version, widens=True
+)

@@ -67,3 +67,18 @@ def test_an_element_outside_may_be_nan() -> None:
     for mode, within in (("nan", None), ("clip", (0.0, 5.0))):
         lowered = read(_module(lambda e, x, m=mode: op.take(table, x, 0, m), "int32"), "test")
         assert bounds(lowered.ops[-1].outputs[0], lowered.infos) == within
+
+
+@pytest.mark.parametrize("steps", [1, 40])
+def test_integers_are_followed_through_the_steps_of_a_loop(steps: int) -> None:
+    """A loop that was unrolled joins what it has chosen before; 16 operators were followed."""
+
+    def build(emit: Emit, x: Any) -> Any:
+        chosen = emit(op.argmax(x, 0, keepdims=True))
+        for _ in range(steps):
+            chosen = emit(op.concat([chosen, emit(op.argmax(x, 0, keepdims=True))], 0))
+        return op.add(chosen, relax.const(2, "int64"))
+
+    lowered = read(_module(build, "float32"), "test")
+    result = lowered.ops[-1].outputs[0]
+    assert bounds(result, lowered.infos) == (1.0, 7.0)
