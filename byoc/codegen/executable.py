@@ -25,6 +25,7 @@ from .constant_results import with_copied_constants
 from .deduplicate import deduplicate
 from .kept_checks import asserting
 from .memory_plan import planning, unbounded
+from .named_checks import named_checks
 from .unchecked_arguments import PIPELINE
 
 MAKE_SHAPE = "vm.builtin.make_shape"
@@ -35,7 +36,8 @@ def executable(mod: Any, target: Any) -> Any:
 
     Differs from `tvm.compile` in deduplicated shapes, in memory plans (`byoc.codegen.memory_plan`),
     in kept assertions (`byoc.codegen.kept_checks`) and, on CPUs, in results that are constants
-    (`byoc.codegen.constant_results`) and in checks that are merged (`merge_checks`).
+    (`byoc.codegen.constant_results`), in checks that are merged (`merge_checks`), and in those that
+    name their node (`named_checks`).
     """
     stage("compiling")
     mod = empty_constants.replaced(unbounded(mod), empty_constants.as_call)
@@ -44,7 +46,7 @@ def executable(mod: Any, target: Any) -> Any:
             target is not None and "gpu" in tvm.target.Target(target).keys
         ):  # TVM has a separate pipeline for GPUs
             return tvm.compile(mod, target=target)
-        mod = round_bfloat16(with_copied_constants(merge_checks(mod)))
+        mod = named_checks(round_bfloat16(with_copied_constants(merge_checks(mod))))
         pipeline = tvm.transform.module_pass(_lowered, opt_level=0)
         return tvm.compile(mod, target=target, relax_pipeline=pipeline, tir_pipeline=PIPELINE)
 
