@@ -19,6 +19,7 @@ from tvm import relax
 from ...analysis.lifting.tir.node import items
 from ...analysis.support.ir import empty_constants
 from ...analysis.support.progress import stage
+from ..prepare.loops.kept_nan import kept_nan
 from ..prepare.loops.merge_checks import merge_checks
 from ..prepare.loops.round_bfloat16 import round_bfloat16
 from .constant_results import with_copied_constants
@@ -50,7 +51,8 @@ def executable(mod: Any, target: Any) -> Any:
             target is not None and "gpu" in tvm.target.Target(target).keys
         ):  # TVM has a separate pipeline for GPUs
             return tvm.compile(mod, target=target)
-        mod = named_checks(round_bfloat16(with_copied_constants(merge_checks(mod))))
+        mod = round_bfloat16(with_copied_constants(merge_checks(mod)))
+        mod = kept_nan(named_checks(mod))
         pipeline = tvm.transform.module_pass(_lowered, opt_level=0)
         try:
             return tvm.compile(mod, target=target, relax_pipeline=pipeline, tir_pipeline=PIPELINE)
