@@ -130,7 +130,8 @@ class Executor(Loops):
         if tensor in self.aliased:
             raise Unliftable("a store to a buffer whose elements may overlap", tensor.name)
         self.check_literals(tensor, index)
-        threads = () if self.kernel is None else self.kernel.store(tensor, index, value)
+        kernel, loops = self.kernel, self.running
+        threads = () if kernel is None else kernel.store(tensor, index, value, loops)
         for around in self.concurrent:
             around.store(tensor, index, value, self.facts)
         if lane is None:

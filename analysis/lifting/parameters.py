@@ -47,7 +47,7 @@ class Parameters(SizeScope):
         """Return the present element of a buffer."""
         tensor, index = self.locate(buffer, index)
         if self.kernel is not None:
-            self.kernel.read(tensor, index)
+            self.kernel.read(tensor, index, self.running)
         for loop in self.concurrent:
             loop.read(tensor, index, (*self.facts, *self.reader.conditions), self.frames)
         return self.effects.read(tensor, index)

@@ -19,12 +19,14 @@ from tvm import relax
 
 from ..lifting.tir.node import items
 from ..support.ir.call_ops import is_call_tir, op_name
-from . import lower_attention, lower_scatter, lower_take
+from . import lower_attention, lower_missing, lower_scatter, lower_take
 from .expression import legalise_expression
+from .failed_call import why_not_lowered
 
 #: Operators that ``DispatchSortScan`` lowers and ``LegalizeOps`` does not.
 DISPATCHED = frozenset(f"relax.{n}" for n in ("argsort", "cumprod", "cumsum", "sort", "topk"))
 lower_attention.register()
+lower_missing.register()
 lower_scatter.register()
 lower_take.register()
 
@@ -113,8 +115,14 @@ def legalise_module(mod: Any) -> Any:
     """Return the module with its operators lowered to PrimFuncs: legalised, and scans dispatched.
 
     Scans are dispatched for the current target, or for the CPU if there is none.
+
+    Raises:
+        NotLowered: TVM cannot lower a call.
     """
-    mod = relax.transform.LegalizeOps()(mod)
+    try:
+        mod = relax.transform.LegalizeOps()(mod)
+    except Exception as error:  # TVM's rules raise various types
+        raise why_not_lowered(mod, error) from error
     if not dispatches(mod):
         return mod
     with tvm.target.Target.current(allow_none=True) or tvm.target.Target("llvm"):

@@ -19,12 +19,15 @@ from tvm import relax
 from ...analysis.lifting.tir.node import items
 from ...analysis.support.ir import empty_constants
 from ...analysis.support.progress import stage
+from ..prepare.loops.kept_nan import kept_nan
 from ..prepare.loops.merge_checks import merge_checks
 from ..prepare.loops.round_bfloat16 import round_bfloat16
 from .constant_results import with_copied_constants
 from .deduplicate import deduplicate
+from .failed_build import why_not_built
 from .kept_checks import asserting
 from .memory_plan import planning, unbounded
+from .named_checks import named_checks
 from .unchecked_arguments import PIPELINE
 
 MAKE_SHAPE = "vm.builtin.make_shape"
@@ -35,7 +38,11 @@ def executable(mod: Any, target: Any) -> Any:
 
     Differs from `tvm.compile` in deduplicated shapes, in memory plans (`byoc.codegen.memory_plan`),
     in kept assertions (`byoc.codegen.kept_checks`) and, on CPUs, in results that are constants
-    (`byoc.codegen.constant_results`) and in checks that are merged (`merge_checks`).
+    (`byoc.codegen.constant_results`), in checks that are merged (`merge_checks`), and in those that
+    name their node (`named_checks`).
+
+    Raises:
+        NotBuilt: TVM cannot build a PrimFunc for a CPU.
     """
     stage("compiling")
     mod = empty_constants.replaced(unbounded(mod), empty_constants.as_call)
@@ -45,8 +52,12 @@ def executable(mod: Any, target: Any) -> Any:
         ):  # TVM has a separate pipeline for GPUs
             return tvm.compile(mod, target=target)
         mod = round_bfloat16(with_copied_constants(merge_checks(mod)))
+        mod = kept_nan(named_checks(mod))
         pipeline = tvm.transform.module_pass(_lowered, opt_level=0)
-        return tvm.compile(mod, target=target, relax_pipeline=pipeline, tir_pipeline=PIPELINE)
+        try:
+            return tvm.compile(mod, target=target, relax_pipeline=pipeline, tir_pipeline=PIPELINE)
+        except Exception as error:  # TVM's passes raise various types
+            raise why_not_built(mod, target, error) from error
 
 
 def _lowered(mod: Any, _: Any) -> Any:

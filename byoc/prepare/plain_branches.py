@@ -14,6 +14,7 @@ import tvm
 from tvm import relax
 
 from ...analysis.support.ir.rewrite_functions import with_attrs
+from .mutation.cast_spans import with_spans_of
 
 
 def plain_branches(mod: Any) -> Any:
@@ -23,7 +24,8 @@ def plain_branches(mod: Any) -> Any:
         gvar: writer.visit_expr(func) if isinstance(func, relax.Function) else func
         for gvar, func in mod.functions_items()
     }
-    return with_attrs(tvm.IRModule(functions, global_infos=mod.global_infos), mod)
+    out = with_attrs(tvm.IRModule(functions, global_infos=mod.global_infos), mod)
+    return with_spans_of(mod, out)
 
 
 @relax.expr_functor.mutator

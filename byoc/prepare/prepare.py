@@ -42,6 +42,7 @@ from .gpu.row_versions import row_versions
 from .merge_products import merge_products
 from .merge_projections import merge_projections
 from .mutation.bindings import bound_value
+from .mutation.cast_spans import with_spans_of
 from .mutation.mutate import mutated, named
 from .qdq import (
     ReadScales,
@@ -183,11 +184,13 @@ def _lowered(mod: Any, views: bool = False) -> Any:
     raised = drop_softmax_guards(fold_uniform_values(fold_constants(mod)))
     out = relax.transform.CanonicalizeBindings()(mutated(raised, _Inference(raised)))
     out = sink_reshapes(out)
-    out = relax.transform.ConvertToDataflow()(fold_constants(out))
+    out = fold_constants(out)
+    out = with_spans_of(out, relax.transform.ConvertToDataflow()(out))
     if views:
         out = slice_index_runs(pad_channels(patch_products(out)))
         out = own_moves(merge_projections(split_slices(out)))
-        out = relax.transform.CanonicalizeBindings()(out)  # patterns do not follow `y = x`
+        # patterns do not follow `y = x`
+        out = with_spans_of(out, relax.transform.CanonicalizeBindings()(out))
     out = legalise_module(merge_products(out))
     refuse_unknown_sizes(out)
     return fold_constants(out)

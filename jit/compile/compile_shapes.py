@@ -92,7 +92,8 @@ def compile_shapes(
         strategy: A strategy for functions with symbolic shapes, its name, or a `Config`.
         target: TVM's target, a CPU; by default this CPU, with one thread.
         backends: Names or `Backend` objects. They take operators without an entry in `by_op`;
-            `strategy` applies to the others. Backends of a `Library` strategy need not be listed.
+            `strategy` applies to the others. Backends that a `Library` strategy names need not be
+            listed; its default ones take nothing if others are listed.
         options: Options of the dispatch, as in `opinfo.byoc.dispatch`.
         saved: The dispatch plan of an earlier call, to replay.
 

@@ -24,8 +24,9 @@ def dispatch_to_backends(
     """Dispatch operators of a lowered, unfused module; None if no backend is requested.
 
     ``backends`` take operators without an entry in ``by_op``; the backends of a `Library` strategy
-    take its operators. The dispatch can be retried without regions that fail to build. Operators
-    that no backend takes stay, with the reason in ``left``.
+    take its operators, if the strategy names them or there are no ``backends``. The dispatch can be
+    retried without regions that fail to build. Operators that no backend takes stay, with the
+    reason in ``left``.
 
     Raises:
         ValueError: ``by_function`` assigns `Library`: functions get names only by fusion, which
@@ -40,7 +41,9 @@ def dispatch_to_backends(
     libraries = [s for s in strategies if isinstance(s, Library)]
     if not libraries and not backends:
         return None
-    every = list(dict.fromkeys([*backends, *(b for s in libraries for b in _named(s))]))
+    every = list(
+        dict.fromkeys([*backends, *(b for s in libraries for b in _named(s, bool(backends)))])
+    )
     infos = [f.info for f in read(mod, "Library").infos.values()]
     tvm_ops = {
         i.name
@@ -52,8 +55,13 @@ def dispatch_to_backends(
     return prepare_dispatch(mod, every, replace(options, force=force))
 
 
-def _named(strategy: Library) -> list[str]:
-    """Return the backends of a strategy; of the default ones, only those that can run here."""
+def _named(strategy: Library, has_others: bool) -> list[str]:
+    """Return the backends of a strategy; of the default ones, only those that can run here.
+
+    Where a caller names others, as ``tvm``, the default ones are not asked for.
+    """
+    if has_others and strategy.backends == Library().backends:
+        return []
     if strategy.backends != Library().backends:
         return list(strategy.backends)
     return [name for name in strategy.backends if unusable(find(name)) is None]

@@ -18,6 +18,7 @@ from tvm import tirx
 from ...analysis import Refusal
 from ...byoc.codegen.vector_units import machine
 from ...byoc.prepare.loops.guard_stores import guarded
+from ...byoc.prepare.loops.kept_nan import kept_nan
 from ..dims.symbolic_dims import bind
 from ..schedule import WINOGRAD, Scheduled, schedule
 from ..tune.schedule_database import OpenDatabase, scheduled
@@ -176,7 +177,7 @@ def seconds(
 def compiled(func: Any, target: Any, name: str) -> Any:
     """Compile a PrimFunc for this process."""
     func = func.with_attr("global_symbol", name).with_attr("tirx.noalias", True)
-    return tvm.tirx.build(tvm.IRModule({name: func}), target=target)
+    return tvm.tirx.build(kept_nan(tvm.IRModule({name: func})), target=target)
 
 
 def compare(kernel: Any, generic: Any, args: Sequence[Any], values: Mapping[str, int]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import tvm_ffi
 
+from ...analysis.support.failed_check import message
 from ..arguments.boundary import Boundary
 from ..arguments.fast_path import plan
 from ..arguments.lazy_arrays import is_eager
@@ -35,6 +36,7 @@ class Function:
         Raises:
             BoundaryError: An argument does not fit its parameter.
             ShapeOutOfRange: In strict mode, an extent is outside its declared range.
+            ValueError: Sizes contradict a node that is run.
         """
         try:
             run = self._free.pop()
@@ -52,5 +54,9 @@ class Function:
             if isinstance(out, tvm_ffi.Function) and out.same_as(run):  # arguments deferred
                 return run(*self._boundary(args)[0])
             return out
+        except (RuntimeError, ValueError) as error:
+            if text := message(error):
+                raise ValueError(f"{self.signature.function}: {text}") from error
+            raise
         finally:
             self._free.append(run)

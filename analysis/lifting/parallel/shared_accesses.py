@@ -32,7 +32,10 @@ Path = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class SharedAccess:
-    """A load or store of an element that threads share; ``guard`` is its whole condition."""
+    """A load or store of an element that threads share; ``guard`` is its whole condition.
+
+    ``loops`` are the variables of the loops around it inside the kernel.
+    """
 
     tensor: TensorVar
     index: Index
@@ -41,6 +44,8 @@ class SharedAccess:
     varies: frozenset[Var] = frozenset()
     value: Term | None = None  # the stored value
     covered: bool = False  # a load of an element that the same iteration has stored
+    loops: frozenset[Var] = frozenset()
+    follows: bool = False  # a load after a store to the buffer in program order
 
     def at_any_time(self, changing: frozenset[TensorVar]) -> SharedAccess:
         """Return the access, with an unknown for each coordinate that reads changing memory."""

@@ -89,20 +89,25 @@ class KernelLaunch:
             yield part
             self.path.pop()
 
-    def store(self, tensor: TensorVar, index: Index, value: Term) -> tuple[Var, ...]:
+    def store(
+        self, tensor: TensorVar, index: Index, value: Term, loops: Sequence[Var] = ()
+    ) -> tuple[Var, ...]:
         """Record a store, and return the threads over which it is a family."""
         varies = self.differ((*index, value))
         self.changing.add(tensor)
         if not self.is_private(tensor):
             path, guard = tuple(self.path), conj(*self.conditions)
-            self.stores.append(SharedAccess(tensor, index, path, guard, varies))
+            inside = frozenset(loops)
+            self.stores.append(SharedAccess(tensor, index, path, guard, varies, loops=inside))
         return tuple(sorted(varies - self.over, key=lambda var: var.uid))
 
-    def read(self, tensor: TensorVar, index: Index) -> None:
+    def read(self, tensor: TensorVar, index: Index, loops: Sequence[Var] = ()) -> None:
         """Record a load."""
         if not self.is_private(tensor):
-            guard = conj(*self.conditions)
-            self.reads.append(SharedAccess(tensor, index, tuple(self.path), guard))
+            guard, path = conj(*self.conditions), tuple(self.path)
+            follows = any(s.tensor is tensor for s in self.stores)
+            self.reads.append(SharedAccess(tensor, index, path, guard, loops=frozenset(loops),
+                                           follows=follows))  # fmt: skip
 
     def is_private(self, tensor: TensorVar) -> bool:
         """Return whether each thread has its own copy of the tensor."""
@@ -151,7 +156,8 @@ class KernelLaunch:
                 if not any(tensors(e) and var in free(e) for e in store.index):
                     raise Unliftable("threads store to the same element", store.tensor.name)
                 self.scattered.add(store.tensor)
-            for access in (*stores[:n], *reads):
+            pairs = [(a, False) for a in stores[:n]] + [(a, True) for a in reads]
+            for access, loads in pairs:
                 if access.tensor is not store.tensor or (
                     ordered and may_be_separated(store.path, access.path)
                 ):
@@ -162,7 +168,11 @@ class KernelLaunch:
                     if not (
                         is_owned(store, access, var)
                         or _same_thread(store, access, var)
-                        or (access.index == store.index and self._repeats(store, var, effects))
+                        or (
+                            access.index == store.index
+                            and self._repeats(store, var, effects)
+                            and not (loads and self._may_see(access, store))
+                        )
                     ):
                         raise Unliftable(
                             "threads access each other's elements without a barrier",
@@ -191,8 +201,11 @@ class KernelLaunch:
         """Whether threads of one warp compute the same element of the same values.
 
         They all load before one of them stores, which is recorded. A warp has 32 threads with
-        consecutive numbers, and ``threadIdx.x`` runs fastest.
+        consecutive numbers, and ``threadIdx.x`` runs fastest. A store under a condition on the
+        thread, or of a value of its own, is not repeated by the others.
         """
+        if var in store.varies:
+            return False
         extent = None if var.extent is None else var.extent.const
         if extent is None or WARP % extent or self.thread(var) != "threadIdx.x":
             return False
@@ -200,6 +213,14 @@ class KernelLaunch:
             return False
         self.assumed[IN_STEP] = None
         return True
+
+    def _may_see(self, load: SharedAccess, store: SharedAccess) -> bool:
+        """Whether a load in global memory may be executed after the store of another thread.
+
+        That is a counter or a flag: without a barrier, it is unknown which of the stores are seen.
+        """
+        return load.tensor not in self.prefix and (
+            load.follows or bool(load.loops & store.loops))  # fmt: skip
 
 
 def _same_thread(a: SharedAccess, b: SharedAccess, var: Var) -> bool:

@@ -118,7 +118,7 @@ def _is_kept(file: Path) -> bool:
 
 
 def _digest_of(file: Path) -> Path:
-    return file.with_suffix(DIGEST)
+    return file.with_name(file.name + DIGEST)  # x.o and x.so have one each
 
 
 def _digest(content: bytes) -> str:
@@ -133,7 +133,7 @@ def _alone(file: Path) -> Iterator[None]:
     except ImportError:  # Windows: each process writes it
         yield
         return
-    path = file.with_suffix(".lock")
+    path = file.with_name(f"{file.name}.lock")
     number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(number, fcntl.LOCK_EX)

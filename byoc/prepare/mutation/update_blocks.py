@@ -100,10 +100,10 @@ def _names(groups: Sequence[tuple[bool, list[Any]]]) -> NodeDict[Any]:
         for binding in group:
             for var in variables_read(binding.value):
                 if isinstance(var, relax.DataflowVar) and home.get(var) != k and var not in names:
-                    names[var] = relax.Var(var.name, var.ty)
+                    names[var] = relax.Var(var.name, var.ty, var.span)
             home[binding.var] = k
             if alone and isinstance(binding.var, relax.DataflowVar):
-                names[binding.var] = relax.Var(binding.var.name, binding.var.ty)
+                names[binding.var] = relax.Var(binding.var.name, binding.var.ty, binding.var.span)
     return names
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from ..analysis.support.failed_check import message
 from ..analysis.support.wording import did_you_mean
 from ..byoc.building.build_library import on_gpu
 from ..byoc.calibration.calibrations import ActiveCalibration
@@ -83,7 +84,8 @@ class Compiled:
 
         Raises:
             NoGpu: The model is for a GPU, and none is visible.
-            ValueError: The model has no such function, or the inputs do not fit its parameters.
+            ValueError: The model has no such function, the inputs do not fit its parameters, or
+                sizes contradict a node that is run.
         """
         if not isinstance(function, str) or function not in self.signatures:
             names = ", ".join(self.signatures)
@@ -97,7 +99,12 @@ class Compiled:
         else:
             values, _ = self._boundaries[function](inputs)
         with self._alone:
-            return _plain(self._machine[function](*values))
+            try:
+                return _plain(self._machine[function](*values))
+            except (RuntimeError, ValueError) as error:
+                if text := message(error):
+                    raise ValueError(f"{function}: {text}") from error
+                raise
 
     def warm(self, *sizes: Mapping[str, int], function: str = "main") -> None:
         """Call a function with zeros at expected sizes, so that later calls of these do not wait.

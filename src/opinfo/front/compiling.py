@@ -144,7 +144,7 @@ class _Request:
         from ..jit.config.named_dims import resolved
 
         choose = partial(choose_backends, calibration=self.calibration, target=self.target)
-        ours = self.shaped(config, choose(self.backends or (), self.priority))
+        ours = self.shaped(config, choose(self._named(config), self.priority))
         cached = any(signature.caches for signature in self.signatures.values())
         free = self.measure is None and self.plan is None and self._is_free()
         subject = ComparedModule(self.mod, resolved(config, self.mod).dims)
@@ -153,6 +153,15 @@ class _Request:
         choice = choose(None, None, few_bits=True)
         builds = {"of TVM's code": ours, "by expected costs": self.shaped(config, choice)}
         return fastest(builds, subject)
+
+    def _named(self, config: Config) -> Sequence[str | Backend]:
+        """Return the named backends; none are TVM's code alone, which a library is not."""
+        from ..jit.config.strategy import Library, strategy
+
+        if self.backends or self.backends is None:
+            return self.backends or ()
+        choices = map(strategy, (config.default, *config.by_op.values()))
+        return ("tvm",) if any(isinstance(c, Library) for c in choices) else ()
 
     def _checked(self) -> CheckedBounds | None:
         """Return the bounds of parameters that each call checks."""

@@ -206,3 +206,42 @@ def test_threads_inside_an_allocation_share_it() -> None:
     """A buffer of scope global that the threads of a block exchange without a barrier."""
     with pytest.raises(Unliftable):
         lift(program(BLOCKS_OWN.format(loop='T.thread_binding(8, "threadIdx.x")')))
+
+
+#: One element of global memory that the threads of a warp store and load.
+THROUGH_GLOBAL = {
+    "a flag": ("if i == 0:\n            c[0] = 1", "out[0, i] = x[0, i] * c[0]", "c[0] = 0"),
+    "a counter": ("c[0] = c[0] + 1", "out[0, i] = x[0, i] * c[0]", "T.evaluate(0)"),
+    "a counter of one thread": (
+        "if i == 0:\n            c[0] = c[0] + 1", "out[0, i] = x[0, i] * c[0]", "c[0] = 7"),
+    "a counter in a loop": (
+        "for k in range(3):\n            out[k, i] = x[0, i] * c[0]\n            c[0] = c[0] + 1",
+        "T.evaluate(0)", "T.evaluate(0)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", THROUGH_GLOBAL)
+def test_a_counter_in_global_memory_needs_a_barrier(name: str) -> None:
+    body = "\n".join(f"        {line}" for line in THROUGH_GLOBAL[name])
+    func = program(f"""
+    c = T.alloc_buffer((1,), "int32")
+    c[0] = 0
+    for i in T.thread_binding(8, "threadIdx.x"):
+{body}
+""")
+    with pytest.raises(Unliftable, match="without a barrier"):
+        lift(func)
+
+
+def test_what_each_thread_of_a_warp_loads_before_it_stores_it() -> None:
+    func = program("""
+    c = T.alloc_buffer((1,), "int32")
+    c[0] = 3
+    for i in T.thread_binding(8, "threadIdx.x"):
+        n = T.alloc_buffer((1,), "int32", scope="local")
+        n[0] = c[0]
+        c[0] = n[0] + 1
+        for k in range(4):
+            out[k, i] = x[k, i] * n[0]
+""")
+    lift(func)

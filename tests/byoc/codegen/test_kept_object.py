@@ -62,13 +62,16 @@ def test_a_process_waits_for_the_one_that_compiles(folder: Path, compiled: list[
     found: list[Path] = []
     waiting = threading.Thread(
         target=lambda: found.append(kept_object("objects", "one", "int a;", ())))  # fmt: skip
-    with open(folder / "one.lock", "w") as lock:
+    with open(folder / "one.o.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         waiting.start()
         waiting.join(0.2)
         assert waiting.is_alive()
         digest = hashlib.sha256(b"of the other process").hexdigest()
-        for name, content in (("one.o", b"of the other process"), ("one.sha256", digest.encode())):
+        for name, content in (
+            ("one.o", b"of the other process"),
+            ("one.o.sha256", digest.encode()),
+        ):
             (folder / name).write_bytes(content)
             (folder / name).chmod(0o600)
     waiting.join(10)
@@ -77,8 +80,8 @@ def test_a_process_waits_for_the_one_that_compiles(folder: Path, compiled: list[
 
 @pytest.mark.parametrize("damage", [
     lambda folder: (folder / "one.o").write_bytes(b"obj"),
-    lambda folder: (folder / "one.sha256").write_bytes(b"\xff"),
-    lambda folder: (folder / "one.sha256").unlink(),
+    lambda folder: (folder / "one.o.sha256").write_bytes(b"\xff"),
+    lambda folder: (folder / "one.o.sha256").unlink(),
 ])  # fmt: skip
 def test_a_damaged_object_is_compiled_again(
     folder: Path, compiled: list[str], damage: Callable[[Path], Any]
@@ -143,7 +146,7 @@ def test_on_a_full_disk_an_object_is_kept_for_the_process(
     monkeypatch.setattr("shutil.copyfile", full)
     with pytest.warns(UserWarning, match=f"this process only: {folder}: No space left on device"):
         _is_temporary(first := kept_object("objects", "full", "int a;", ()), folder)
-    assert [path.name for path in folder.iterdir()] == ["full.lock"]
+    assert [path.name for path in folder.iterdir()] == ["full.o.lock"]
     monkeypatch.undo()  # there is room again
     monkeypatch.setenv("OPINFO_CACHE", str(folder.parent))
     assert kept_object("objects", "full", "int a;", ()) == folder / "full.o"
@@ -158,7 +161,7 @@ def test_a_failure_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(home, "object_file", failing)
     with pytest.raises(CompilerError):
         kept_object("objects", "failing", "int a;", ())
-    assert [path.name for path in folder.iterdir()] == ["failing.lock"]
+    assert [path.name for path in folder.iterdir()] == ["failing.o.lock"]
 
 
 def test_the_key_is_that_of_all_parts_and_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,3 +203,19 @@ def test_the_glue_of_a_runtime_is_optimised_as_for_debugging(
     monkeypatch.setattr(toolchain, "_write", write)
     _, options = kept_runtime.runtime_text("", "", ("-std=c++17",))
     assert levels == ["-Og"] and options[-1].endswith(".o")
+
+
+def test_an_object_and_a_library_of_one_name_are_both_kept(folder: Path) -> None:
+    """They had one file with a digest, and each was written again after the other."""
+    written: list[str] = []
+
+    def keep(name: str) -> Path:
+        def write(path: Path) -> None:
+            written.append(name)
+            path.write_bytes(name.encode())
+
+        return kept_file.kept_file("objects", name, write)
+
+    for _ in range(2):
+        assert [keep(name).read_bytes() for name in ("x.o", "x.so")] == [b"x.o", b"x.so"]
+    assert written == ["x.o", "x.so"]

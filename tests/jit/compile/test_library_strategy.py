@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+import opinfo
 from opinfo.byoc import Code, Region
 from opinfo.byoc.backend.catalog import _REGISTRY, find
 from opinfo.jit import (
@@ -67,3 +68,10 @@ def test_what_no_library_takes_is_generic() -> None:
 def test_a_fused_function_cannot_have_the_library_strategy() -> None:
     with pytest.raises(ValueError, match="the strategy of fused_matmul_relu is Library"):
         compile_shapes(modules.dense(), Config(by_function={"fused_matmul_relu": "library"}))
+
+
+def test_named_backends_are_the_only_libraries() -> None:
+    """`opinfo compile --backend tvm --shapes library` called oneDNN."""
+    for names, expected in ((["tvm"], set()), ([], set()), (["blas"], {"blas"})):
+        done = opinfo.compile(modules.attention(), names, shapes="library", race=False)
+        assert {t.backend for t in (done.dispatched.taken if done.dispatched else ())} == expected

@@ -83,3 +83,13 @@ def test_an_axis_that_is_not_there_is_refused_with_those_that_are(axis: int) -> 
     node = helper.make_node("Unique", ["x"], ["y"], name="here", axis=axis)
     with pytest.raises(FrontendError, match=f"here.*: axis is {axis}, expected -2 to 1, as its"):
         from_model(model([node], {"x": ((3, 4), "float32")}), {})
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_nan_is_one_element_and_the_largest(dtype: str) -> None:
+    """As in numpy; ONNX Runtime takes NaN for equal to everything."""
+    x = np.array([np.nan, 1, np.nan, -np.inf, 1, np.inf, np.nan], dtype)
+    proto = model([helper.make_node("Unique", ["x"], RESULTS)], {"x": (["n"], dtype)}, RESULTS)
+    expected = np.unique(x, return_index=True, return_inverse=True, return_counts=True)
+    for got, wanted in zip(outputs(proto, {"x": x}), expected, strict=True):
+        np.testing.assert_array_equal(got, wanted)

@@ -118,3 +118,10 @@ def test_sorts_take_nan_for_the_largest(dtype: torch.dtype) -> None:
 
     rows = [[1.0, NAN, 3, INF, -INF, 2], [NAN, NAN, 1, 1, 0, -0.0]]
     agrees(sorts, (torch.tensor(rows, dtype=dtype),))
+
+
+@pytest.mark.parametrize("largest", [True, False])
+def test_nan_is_among_the_largest_elements(largest: bool) -> None:
+    x = torch.tensor([[NAN, 1, -INF, 0.0, INF, 2], [0.0, -2, 5, 1, NAN, 3]])
+    for dtype in (torch.float32, torch.float64, torch.bfloat16):
+        agrees(lambda x: tuple(x.topk(3, largest=largest)), (x.to(dtype),), (x.flip(1).to(dtype),))

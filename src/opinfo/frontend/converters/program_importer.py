@@ -22,6 +22,7 @@ from ..onnx_graph.scalars import Rational
 from . import complex_pairs, torch_recurrent
 from .families import CONVERTERS
 from .images import resizing
+from .indexing import rows_at_indices
 from .indexing.choices import checks, chosen
 from .nodes import assertions
 from .nodes.arguments import is_symbolic, number_result, without_axes
@@ -43,6 +44,7 @@ _ITEMS = ("item.default", "_local_scalar_dense.default")
 WHOLE: Mapping[str, Callable[[fx.Node], bool]] = {
     **{name: resizing.is_whole(name) for name in resizing.CONVERTERS},
     **dict.fromkeys(torch_recurrent.CONVERTERS, torch_recurrent.is_whole),
+    **dict.fromkeys(rows_at_indices.CONVERTERS, lambda node: True),
 }
 
 

@@ -57,22 +57,37 @@ def _leaves(result: Any) -> Iterator[Any]:
 
 
 def _of_variables(func: Any, names: Names) -> Names:
-    """Map variables to nodes; an intermediate step gets the node of its only reader."""
+    """Map variables to nodes; an intermediate step gets the node of its only reader.
+
+    A check, which nothing reads, gets the node of the next binding that has one: a converter emits
+    its checks first.
+    """
     nodes: Names = {}
     readers: dict[Any, set[str]] = defaultdict(set)
-    bindings = [b for block in func.body.blocks for b in block.bindings]
-    for binding in reversed(bindings):
+    following = None
+    for binding in reversed(list(_bindings(func.body))):
         value = getattr(binding, "value", None)
         name = names.get(binding.var) or names.get(value)
         if name is None and len(readers[binding.var]) == 1:
             (name,) = readers[binding.var]
+        if name is None and isinstance(binding, relax.MatchCast):
+            name = following
         if name:
-            nodes[binding.var] = name
+            nodes[binding.var] = following = name
         read: list[Any] = []
         tvm_ffi.structural_walk(value, (relax.Var, read.append))
         for var in read:
             readers[var].add(name or "")
     return nodes
+
+
+def _bindings(body: Any) -> Iterator[Any]:
+    """Yield the bindings of a function, those of a branch before the conditional."""
+    for binding in (b for block in body.blocks for b in block.bindings):
+        if isinstance(binding.value, relax.If):
+            yield from _bindings(binding.value.true_branch)
+            yield from _bindings(binding.value.false_branch)
+        yield binding
 
 
 @relax.expr_functor.mutator

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..onnx_graph.contributed_attributes import check_attributes
 from ..onnx_graph.onnx_node import OnnxNode
-from .function_nodes import numbers, parsed_nodes
+from .function_nodes import constant_node, numbers, parsed_nodes
 
 #: What sorting tells of the elements.
 _GROUPS = """
@@ -14,11 +14,12 @@ _GROUPS = """
     total = Shape (flat)
     many = Squeeze (total)
     places = Range (zero, many, one)
-    ordered, order = TopK <largest = 0> (flat, total)
+    {sorted}
     back = Sub (places, one)
     before = Max (back, zero)
     earlier = Gather (ordered, before)
-    equal = Equal (ordered, earlier)
+    same = Equal (ordered, earlier)
+    {equal}
     differs = Not (equal)
     first = Equal (places, zero)
     starts = Or (first, differs)
@@ -27,7 +28,32 @@ _GROUPS = """
     groups = Sub (sums, one)
     group = ScatterElements <axis = 0> (places, order, groups)
     heads = Compress <axis = 0> (order, starts)
-    units = ConstantOfShape <value = int64[1] {1}> (total)
+    units = ConstantOfShape <value = int64[1] {{1}}> (total)
+"""
+_PLAIN = """
+    ordered, order = TopK <largest = 0> (flat, total)
+"""
+#: NaN is the largest element, and equals itself, as in numpy: elements are sorted by whether they
+#: are NaN, then by numbers in which infinity stands for NaN.
+_WITH_NAN = """
+    lost = IsNaN (flat)
+    last = Cast <to = 6> (lost)
+    apart, moves = TopK <largest = 0> (last, total)
+    moved = Gather (flat, moves)
+    gone = IsNaN (moved)
+    clean = Where (gone, infinity, moved)
+    numbers, again = TopK <largest = 0> (clean, total)
+    order = Gather (moves, again)
+    ordered = Gather (flat, order)
+"""
+_SAME = """
+    equal = Identity (same)
+"""
+_SAME_OR_NAN = """
+    nan = IsNaN (ordered)
+    nan_earlier = IsNaN (earlier)
+    both = And (nan, nan_earlier)
+    equal = Or (same, both)
 """
 _SORTED = """
     output = Compress <axis = 0> (ordered, starts)
@@ -66,6 +92,10 @@ def unique(node: OnnxNode) -> list[Any]:
         node.refuse(f"it compares slices of {rank} dimensions, expected a vector, or no axis: "
                     "compute it before the call")  # fmt: skip
     names = ("indices", "inverse", "counts") if is_onnx else ("inverse", "counts")
-    text = _GROUPS + (_SORTED if is_onnx and node.attr("sorted", 1) else _APPEARANCE) + "".join(
+    is_float = "float" in node.dtype(0)
+    groups = _GROUPS.format(sorted=_WITH_NAN if is_float else _PLAIN,
+                            equal=_SAME_OR_NAN if is_float else _SAME)  # fmt: skip
+    text = groups + (_SORTED if is_onnx and node.attr("sorted", 1) else _APPEARANCE) + "".join(
         f"output_{k} = Identity ({name})\n" for k, name in enumerate(names, 1))  # fmt: skip
-    return [*numbers(), *parsed_nodes(text)]
+    extra = [constant_node(float("inf"), node.dtype(0), "infinity")] if is_float else []
+    return [*numbers(), *extra, *parsed_nodes(text)]

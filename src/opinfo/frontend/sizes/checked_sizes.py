@@ -15,7 +15,8 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from ...analysis.support.ir.rewrite_functions import replaced_functions
-from ..checks.size_check import size_check
+from ...analysis.support.origin import span_of
+from ..checks.size_check import failing, size_check
 from ..onnx_graph.scalars import is_var
 from ..onnx_graph.size_arithmetic import SizeArithmetic
 from .size_conditions import size_conditions
@@ -102,14 +103,16 @@ class _SizeConditions:
             if not isinstance(condition, tvm.ir.Expr):
                 if not condition and outermost and self._exported:
                     raise ValueError(requirement.contradiction(binding, self._arithmetic.simplify))
-                checks += [] if condition else [_failure()]
+                text = requirement.contradiction(binding, self._arithmetic.simplify)
+                checks += [] if condition else [_failure(text)]
                 continue
             if self._holds(condition):
                 continue
             if outermost:
                 self._learn(condition)
             known = all(id(var) in self._given for var in _variables(condition))
-            (self._first if outermost and known else checks).append(_check(condition))
+            check = _check(condition, span_of(binding))
+            (self._first if outermost and known else checks).append(check)
         if outermost and isinstance(binding, relax.MatchCast):
             for dim in _cast_sizes(binding.ty):
                 if isinstance(dim, tirx.Select):
@@ -142,16 +145,15 @@ def _cast_sizes(ty: Any) -> Sequence[Any]:
     return getattr(shape, "values", None) or ()
 
 
-def _check(condition: Any) -> Any:
+def _check(condition: Any, where: Any) -> Any:
     value, ty = size_check(condition)
-    return relax.MatchCast(relax.Var("sizes", ty), value, ty)
+    return relax.MatchCast(relax.Var("sizes", ty, where), value, ty)
 
 
-def _failure() -> Any:
-    """Return a cast that fails; TVM's code generation computes no conditions on numbers alone."""
-    one, zero = (tirx.IntImm("int64", number) for number in (1, 0))
-    ty = relax.ShapeType([zero])
-    return relax.MatchCast(relax.Var("sizes", ty), relax.ShapeExpr([one]), ty)
+def _failure(text: str) -> Any:
+    """Return a cast that fails with a reason."""
+    ty = relax.TensorType((), "int64")
+    return relax.MatchCast(relax.Var("sizes", ty), failing(text, 0, "int64"), ty)
 
 
 def _block(block: Any, checks: Sequence[Any], bindings: Sequence[Any]) -> Any:

@@ -35,7 +35,7 @@ def _index(importer: Any, node: Any) -> Any:
     if len(axes) == 1 and is_mask(node.args[1][axes[0]]):
         return taken_by_mask(importer, node, x, indices[axes[0]], axes[0])
     _check_indices(node, axes)
-    mode = "fast" if all(_counted_from_front(importer, node.args[1][a]) for a in axes) else "wrap"
+    mode = "fast" if all(counted_from_front(importer, node.args[1][a]) for a in axes) else "wrap"
     emit, shape, rank = importer.block_builder.emit, list(x.ty.shape), x.ty.ndim
     first = _place(axes)
     if axes != list(range(first, first + len(axes))):
@@ -48,7 +48,7 @@ def _index(importer: Any, node: Any) -> Any:
         x = emit(relax.op.reshape(x, [*shape[:first], whole, *shape[first + len(axes) :]]))
     if len(axes) == 1 and mode == "fast":
         return emit(relax.op.take(x, indices[first], first))
-    flat = _flat(
+    flat = flat_positions(
         importer, [indices[axis] for axis in axes], extents, mode, _may_be_outside(node, axes)
     )
     return emit(relax.op.take(x, flat, first))
@@ -86,7 +86,7 @@ def _counts(node: Any, size: Any) -> bool:
     )
 
 
-def _flat(
+def flat_positions(
     importer: Any, indices: list[Any], extents: list[Any], mode: str, unknown: list[bool]
 ) -> Any:
     """Return the position in several axes at once; indices below 0 count from the end.
@@ -113,7 +113,7 @@ def _flat(
     return total
 
 
-def _counted_from_front(importer: Any, node: Any) -> bool:
+def counted_from_front(importer: Any, node: Any) -> bool:
     """Return whether no element of an index is below 0, by its origin."""
     known = importer.constant(node)
     if known is not None:
@@ -126,7 +126,7 @@ def _counted_from_front(importer: Any, node: Any) -> bool:
             "step"
         )
     if name in _MOVES:
-        return _counted_from_front(importer, node.args[0])
+        return counted_from_front(importer, node.args[0])
     return name in ("argmax", "argmin")
 
 
@@ -139,23 +139,40 @@ def _index_put(importer: Any, node: Any) -> Any:
     args = arguments(importer, node)
     x, indices = args["self"], list(args["indices"])
     axes = [axis for axis, index in enumerate(indices) if index is not None]
+    extents = [x.ty.shape[axis] for axis in axes]
+    mode = "fast" if all(counted_from_front(importer, node.args[1][a]) for a in axes) else "wrap"
+    flat = flat_positions(
+        importer, [indices[axis] for axis in axes], extents, mode, _may_be_outside(node, axes)
+    )
+    return put_rows(importer, x, axes, flat, args["values"], bool(args["accumulate"]))
+
+
+def put_rows(
+    importer: Any, x: Any, axes: list[int], flat: Any, values: Any, accumulate: bool
+) -> Any:
+    """Return `x` with values at positions of some of its axes.
+
+    Args:
+        importer: The importer.
+        x: The tensor.
+        axes: The indexed axes.
+        flat: Positions in these axes at once, counted from 0.
+        values: What is written, of a shape that is broadcast to that of `x[i, j]`.
+        accumulate: Whether values are added.
+    """
     emit, shape = importer.block_builder.emit, list(x.ty.shape)
     others = [axis for axis in range(x.ty.ndim) if axis not in axes]
     rest, extents = [shape[axis] for axis in others], [shape[axis] for axis in axes]
-    mode = "fast" if all(_counted_from_front(importer, node.args[1][a]) for a in axes) else "wrap"
-    flat = _flat(
-        importer, [indices[axis] for axis in axes], extents, mode, _may_be_outside(node, axes)
-    )
     flat = emit(relax.op.astype(flat, "int64"))
     count = functools.reduce(operator.mul, flat.ty.shape, 1)
-    rows = _rows(importer, args["values"], list(flat.ty.shape), rest, _place(axes))
+    rows = _rows(importer, values, list(flat.ty.shape), rest, _place(axes))
     data = emit(relax.op.reshape(
         emit(relax.op.permute_dims(x, [*axes, *others])),
         [functools.reduce(operator.mul, extents), *rest]))  # fmt: skip
     out = points_updated(
         importer, data, emit(relax.op.reshape(flat, [count, 1])),
-        emit(relax.op.reshape(rows, [count, *rest])),
-        "add" if args["accumulate"] else "update")  # fmt: skip
+        emit(relax.op.reshape(rows, [count, *rest])), "add" if accumulate else "update",
+    )  # fmt: skip
     order = [*axes, *others]
     out = emit(relax.op.reshape(out, [shape[axis] for axis in order]))
     return emit(relax.op.permute_dims(out, [order.index(axis) for axis in range(x.ty.ndim)]))
@@ -181,7 +198,7 @@ def _take(importer: Any, node: Any) -> Any:
     """Take elements at positions in the flat tensor; those below 0 count from the end."""
     args = arguments(importer, node)
     x = importer.block_builder.emit(relax.op.reshape(args["self"], [-1]))
-    flat = _flat(importer, [args["index"]], [x.ty.shape[0]], "wrap", [True])
+    flat = flat_positions(importer, [args["index"]], [x.ty.shape[0]], "wrap", [True])
     return importer.block_builder.emit(relax.op.take(x, flat, 0))
 
 
@@ -190,7 +207,7 @@ def _put(importer: Any, node: Any) -> Any:
     args, emit = arguments(importer, node), importer.block_builder.emit
     x = emit(relax.op.reshape(args["self"], [-1]))
     places = emit(relax.op.reshape(args["index"], [-1, 1]))
-    places = _flat(importer, [places], [x.ty.shape[0]], "wrap", [True])
+    places = flat_positions(importer, [places], [x.ty.shape[0]], "wrap", [True])
     out = points_updated(
         importer, x, places, emit(relax.op.reshape(args["source"], [-1])),
         "add" if args["accumulate"] else "update")  # fmt: skip

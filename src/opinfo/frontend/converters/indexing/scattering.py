@@ -41,7 +41,11 @@ def _filled(importer: Any, args: Mapping[str, Any], number: Any) -> Any:
 
 
 def _scattered(importer: Any, args: Mapping[str, Any], rows: Any, reduction: str) -> Any:
-    """Write the elements of `rows` that stand where the index has elements."""
+    """Write the elements of `rows` that stand where the index has elements.
+
+    torch refuses negative elements of the index, which TVM's `scatter_elements` counts from the
+    end, unless they have no sign: as such they are far outside of the axis, and a call fails.
+    """
     emit, x, index, dim = importer.block_builder.emit, args["self"], args["index"], args["dim"]
     dims, own, given = (list(tensor.ty.shape) for tensor in (x, index, rows))
     if any(importer._equal(size, 0) for size in own):
@@ -49,7 +53,7 @@ def _scattered(importer: Any, args: Mapping[str, Any], rows: Any, reduction: str
     if not dims or not own:  # of a single element
         parts = [emit(op.reshape(tensor, [1])) for tensor in (x, index, rows)]
         return emit(
-            op.reshape(elements_updated(importer, parts[0], parts[1], parts[2], 0, reduction), dims)
+            op.reshape(_elements(importer, parts[0], parts[1], parts[2], 0, reduction), dims)
         )
     axis = dim % len(dims)
     if not all(importer._equal(a, b) for a, b in zip(own, given, strict=True)):
@@ -57,13 +61,18 @@ def _scattered(importer: Any, args: Mapping[str, Any], rows: Any, reduction: str
     may_differ = (0, axis, axis + 1)  # of axes before and after, TVM's code assumes those of data
     if all(k in may_differ or importer._equal(a, b)
            for k, (a, b) in enumerate(zip(dims, own, strict=True))):  # fmt: skip
-        return elements_updated(importer, x, index, rows, axis, reduction)
+        return _elements(importer, x, index, rows, axis, reduction)
     points = []
     for k, size in enumerate(own):
         shape = [size if j == k else 1 for j in range(len(own))]
         position = emit(op.reshape(emit(op.arange(0, size, 1, "int64")), shape))
         points.append(index if k == axis else emit(op.broadcast_to(position, own)))
     return points_updated(importer, x, emit(op.stack(points, -1)), rows, reduction)
+
+
+def _elements(importer: Any, x: Any, index: Any, rows: Any, axis: int, reduction: str) -> Any:
+    index = importer.block_builder.emit(op.astype(index, "uint64"))
+    return elements_updated(importer, x, index, rows, axis, reduction)
 
 
 def _scatter_reduce(importer: Any, node: Any) -> Any:

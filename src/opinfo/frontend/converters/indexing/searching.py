@@ -65,22 +65,34 @@ def _order(data: Any) -> Any:
 
 def _sorted(importer: Any, x: Any, axis: int, descending: bool) -> list[Any]:
     emit, dtype = importer.block_builder.emit, str(x.ty.dtype)
-    data = emit(op.astype(x, "int32")) if dtype in _SHORT else x
-    if dtype in (*_HALVES, *_ORDERS):
-        data = emit(op.astype(x, "float32")) if dtype in _HALVES else x
-        data = importer.block_builder.emit_te(_order, data, primfunc_name_hint="order")
+    data = emit(op.astype(x, "int32")) if dtype in _SHORT else _ordered(importer, x)
     positions = emit(op.argsort(data, axis, descending, dtype="int64"))
     return [emit(op.gather_elements(x, positions, axis)), positions]
 
 
+def _ordered(importer: Any, x: Any) -> Any:
+    """Return integers in the order of floats; other tensors stay."""
+    dtype = str(x.ty.dtype)
+    if dtype not in (*_HALVES, *_ORDERS):
+        return x
+    data = importer.block_builder.emit(op.astype(x, "float32")) if dtype in _HALVES else x
+    return importer.block_builder.emit_te(_order, data, primfunc_name_hint="order")
+
+
 def _topk(importer: Any, node: Any) -> Any:
-    """Convert topk; where the order of the results is undefined, they are sorted."""
+    """Convert topk; where the order of the results is undefined, they are sorted.
+
+    NaN is the largest number, as in sort.
+    """
     args = arguments(importer, node)
     emit, x = importer.block_builder.emit, args["self"]
-    both = emit(op.topk(
-        x, k=args["k"], axis=args["dim"], largest=args["largest"], ret_type="both", dtype="int64"
-    ))  # fmt: skip
-    return both
+    options = {"k": args["k"], "axis": args["dim"], "largest": args["largest"], "dtype": "int64"}
+    if "float" not in str(x.ty.dtype):
+        return emit(op.topk(x, ret_type="both", **options))
+    data = _ordered(importer, x)
+    both = emit(op.topk(data, ret_type="both", **options))  # whose positions have known bounds
+    positions = emit(relax.TupleGetItem(both, 1))
+    return [emit(op.gather_elements(x, positions, positive(args["dim"], x.ty.ndim))), positions]
 
 
 def _median(importer: Any, node: Any) -> Any:

@@ -14,12 +14,9 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
-from ....analysis.support.tvm_compat import StringImm
+from ...checks.size_check import failing
 from ..onnx_node import dims_of
 from ..values import NodeError, NotConvertible, TensorValue, of_expr
-
-#: Takes a tensor, its number of dimensions, and the text of an error.
-CHECK = "vm.builtin.check_tensor_info"
 
 
 def branch_values(
@@ -70,11 +67,7 @@ def _branches(
 
 
 def _failing(graph: Any, reason: str, legal: tuple[Any, list[Any]]) -> tuple[Any, list[Any]]:
-    """Return a branch that fails with a reason when it is taken, with results like a legal one's.
-
-    Relax's own assertion needs Python when the model runs. So a scalar is checked for having one
-    dimension, by a function of the virtual machine that takes a text for its error.
-    """
+    """Return a branch that fails with a reason when taken, with results like a legal one's."""
     inner = _defined(legal[0])
     graph.builder._begin_binding_block()
     try:
@@ -83,10 +76,7 @@ def _failing(graph: Any, reason: str, legal: tuple[Any, list[Any]]) -> tuple[Any
             dims = [tirx.Var(f"never_{k}", "int64") if _mentions(dim, inner) else dim
                     for k, dim in enumerate(like.ty.shape.values)]  # fmt: skip
             dtype = str(like.ty.dtype)
-            call = relax.op.call_pure_packed(
-                CHECK, relax.const(0, "int64"), relax.prim_value(1),
-                StringImm(f"{reason};"), ty_args=relax.TensorType(ndim=len(dims), dtype=dtype),
-            )  # fmt: skip
+            call = failing(reason, len(dims), dtype)
             bound.append(graph.builder.match_cast(call, relax.TensorType(dims, dtype)))
         result = bound[0] if len(bound) == 1 else graph.builder.emit(relax.Tuple(bound))
     finally:

@@ -1,0 +1,83 @@
+"""Lower operators that TVM's wheel does not lower, or not with symbolic sizes.
+
+TVM has no rule for `ewise_fma`, calls a function that its wheel lacks for `nn.pixel_shuffle`, and
+reads the number of slopes of `nn.prelu` as a constant.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import te, tirx
+from tvm.ir import register_op_attr
+
+
+def fused_multiply_add(x: Any, y: Any, z: Any) -> Any:
+    """Return `x * y + z` of tensors of one shape."""
+    return te.compute(x.shape, lambda *at: x(*at) * y(*at) + z(*at), name="ewise_fma",
+                      tag="elemwise")  # fmt: skip
+
+
+def pixel_shuffle(x: Any, factor: int) -> Any:
+    """Return an image whose pixels are blocks of channels.
+
+    Args:
+        x: A tensor of (.., c * factor^2, height, width).
+        factor: The height and width of a block.
+
+    Returns:
+        A tensor of (.., c, height * factor, width * factor).
+    """
+    *others, channels, height, width = x.shape
+    shape = [*others, tirx.floordiv(channels, factor * factor), height * factor, width * factor]
+
+    def element(*at: Any) -> Any:
+        *outer, channel, row, column = at
+        within = tirx.floormod(row, factor) * factor + tirx.floormod(column, factor)
+        place = (tirx.floordiv(row, factor), tirx.floordiv(column, factor))
+        return x(*outer, channel * (factor * factor) + within, *place)
+
+    return te.compute(shape, element, name="pixel_shuffle", tag="injective")
+
+
+def prelu(x: Any, slope: Any, axis: int) -> Any:
+    """Return `x`, where negative times the slope of its position on an axis, or the only one."""
+    axis %= len(x.shape)
+    alone = isinstance(slope.shape[0], tirx.IntImm) and int(slope.shape[0]) == 1
+
+    def element(*at: Any) -> Any:
+        value = x(*at)
+        return tirx.Select(value > 0, value, value * slope(0 if alone else at[axis]))
+
+    return te.compute(x.shape, element, name="prelu", tag="broadcast")
+
+
+def _is_symbolic(tensor: Any) -> bool:
+    return any(not isinstance(d, tirx.IntImm) for d in tensor.ty.shape.values)
+
+
+def _prelu(rule: Any) -> Any:
+    def lower(builder: Any, call: Any) -> Any:
+        if not any(map(_is_symbolic, call.args)):
+            return rule(builder, call)
+        return builder.call_te(prelu, *call.args, int(call.attrs.axis))
+
+    return lower
+
+
+def _pixel_shuffle(builder: Any, call: Any) -> Any:
+    return builder.call_te(pixel_shuffle, call.args[0], int(call.attrs.upscale_factor))
+
+
+def _fused_multiply_add(builder: Any, call: Any) -> Any:
+    return builder.call_te(fused_multiply_add, *call.args)
+
+
+def register() -> None:
+    """Register the rules, which all of TVM's passes use."""
+    from tvm.ir import Op
+
+    rules = {"relax.ewise_fma": _fused_multiply_add, "relax.nn.pixel_shuffle": _pixel_shuffle,
+             "relax.nn.prelu": _prelu(Op.get("relax.nn.prelu").get_attr("FLegalize"))}  # fmt: skip
+    for name, rule in rules.items():
+        register_op_attr(name, "FLegalize", rule, level=11)

@@ -1,0 +1,74 @@
+"""Checks in branches and of sizes that are data say which node failed, and what it got."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import opinfo
+from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
+from tests.torch_import.test_torch_programs import imported
+
+onnx = pytest.importorskip("onnx")
+pytestmark = pytest.mark.skipif(VERSION < COMPLETE, reason="compiles models")
+
+FLOAT = onnx.TensorProto.FLOAT
+
+
+def _typed(name: str, *dims: str | int, dtype: int = FLOAT) -> Any:
+    return onnx.helper.make_tensor_value_info(name, dtype, dims)
+
+
+def _branch(op: str, name: str, output: str) -> Any:
+    node = onnx.helper.make_node(op, ["x", "w"], [output], name=name)
+    return onnx.helper.make_graph([node], name, [], [_typed(output, "a", "b")])
+
+
+@pytest.fixture
+def branches(tmp_path: Path) -> Path:
+    """A model that multiplies or adds two matrices of any sizes."""
+    node = onnx.helper.make_node(
+        "If", ["c"], ["y"], name="choice", then_branch=_branch("MatMul", "product", "o"),
+        else_branch=_branch("Add", "sum", "p"),
+    )  # fmt: skip
+    inputs = [
+        _typed("c", dtype=onnx.TensorProto.BOOL),
+        _typed("x", "n", "m"),
+        _typed("w", "k", "l"),
+    ]
+    graph = onnx.helper.make_graph([node], "g", inputs, [_typed("y", "u", "v")])
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8),
+              tmp_path / "branches.onnx")  # fmt: skip
+    return tmp_path / "branches.onnx"
+
+
+def test_a_check_in_a_branch_names_its_node_and_both_sizes(branches: Path) -> None:
+    compiled = opinfo.compile(str(branches), [])
+    wide, tall = np.ones((2, 3), "float32"), np.ones((3, 2), "float32")
+    np.testing.assert_array_equal(compiled.run(np.array(True), wide, tall), wide @ tall)
+    np.testing.assert_array_equal(compiled.run(np.array(False), wide, wide), 2 * wide)
+    for chosen, other, name, sizes in ((True, wide, "product", "got 3, expected 2"),
+                                       (False, tall, "sum", "got 3, expected 2")):  # fmt: skip
+        with pytest.raises(ValueError, match=f"^main: {name}: [^\n]*{sizes}$"):
+            compiled.run(np.array(chosen), wide, other)
+
+
+def test_a_size_that_is_data_is_named() -> None:
+    def shorter(x: Any) -> Any:
+        count = x.item()
+        torch._check(count >= 2)
+        return (torch.ones(count - 2).cumsum(0),)
+
+    compiled = opinfo.compile(imported(shorter, (torch.tensor(5),)), [])
+    np.testing.assert_array_equal(compiled.run(np.array(4))[0], [1, 2])
+    with pytest.raises(
+        ValueError, match=r"^main: full: a size that is data: got -1, expected 0 or"
+    ):
+        compiled.run(np.array(-1))
+    with pytest.raises(ValueError, match=r"^main: full: [^\n]*got -1, expected at least 0$"):
+        compiled.run(np.array(1))
