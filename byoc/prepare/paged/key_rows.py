@@ -12,9 +12,10 @@ from tvm import tirx
 
 from ....analysis.blocks.tir import loop, seq
 from ....analysis.lifting.tir.node import as_dtype, items
+from ..loops.bfloat16_words import BITS, HALF
 from .attention_operands import AttentionOperands
 from .tile_shape import KEYS
-from .vector_terms import BITS, HALF, INDEX, index, load
+from .vector_terms import INDEX, index, load
 
 #: Bytes of a cache line.
 LINE = 64
