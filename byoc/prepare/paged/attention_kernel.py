@@ -15,10 +15,11 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import tvm_ffi
 from tvm import tirx
 
-from ....analysis.blocks.tir import loop, seq
-from ....analysis.lifting.tir.node import as_dtype
+from ....analysis.blocks.tir import loads, loop, mentions, seq
+from ....analysis.lifting.tir.node import NodeDict, as_dtype, items
 from ...codegen.vector_units import VectorUnits
 from .attention_operands import AttentionOperands
 from .key_rows import KeyRows, flat
@@ -27,6 +28,7 @@ from .query_tile import QueryTile
 from .rotated_rows import Rotation
 from .row_tiles import RowTile, row_tiles
 from .tile_shape import KEYS, TileShape
+from .tree_nodes import TreeNodes
 from .vector_terms import INDEX, WIDE, index, load, store, wide
 from .weighted_values import softmax, weigh
 
@@ -54,8 +56,25 @@ def attention_kernel(func: Any, operands: AttentionOperands, cpu: VectorUnits) -
     shape = TileShape(vectors, operands.features, lanes, cpu.registers // 2)
     views = (flat(operands["query"]), flat(operands.output))
     kernel = _Kernel(operands, shape, rows, KeyRows.of(operands), Rotation.of(operands),
-                     QueryTile.of(shape), *views)  # fmt: skip
-    return func.with_body(kernel.body(cpu.cores > 1)).with_attr(SCHEDULED, True)
+                     QueryTile.of(shape), TreeNodes.of(operands, vectors), *views)  # fmt: skip
+    body = seq([*_assertions(func), kernel.body(cpu.cores > 1)])
+    return func.with_body(body).with_attr(SCHEDULED, True)
+
+
+def _assertions(func: Any) -> list[Any]:
+    """The assertions about scalar parameters in a PrimFunc, such as of the rotary mode."""
+    known: NodeDict[bool] = NodeDict()
+    for param in items(func.params):
+        known[param] = True
+    found: list[Any] = []
+
+    def visit(node: Any) -> None:
+        names = mentions(node.condition).items()
+        if names and not loads(node.condition) and all(known.get(var) for var, _ in names):
+            found.append(node)
+
+    tvm_ffi.structural_walk(func.body, (tirx.AssertStmt, visit))
+    return found
 
 
 @dataclass(frozen=True)
@@ -68,6 +87,7 @@ class _Kernel:
     keys: KeyRows
     rotation: Rotation
     tile: QueryTile
+    nodes: TreeNodes | None
     queries: Any
     output: Any
 
@@ -89,7 +109,7 @@ class _Kernel:
         last = index(self.shape.vectors - 1)
         return seq([
             *tile.allocated, *self.keys.allocated, tirx.AllocBuffer(scratch),
-            tirx.AllocBuffer(starts),
+            tirx.AllocBuffer(starts), *([] if self.nodes is None else self.nodes.allocated),
             loop("j", KEYS, index(0), lambda j: tirx.BufferStore(
                 starts, j * index(self.shape.features), [j])),
             tirx.Bind(count, self.keys.count(rows.sequence)),
@@ -121,7 +141,9 @@ class _Kernel:
         start = (row * index(operands.heads) + self._head(rows, h)) * index(self.shape.features)
         first, last = rows.seen(operands, local, count)
         factor = operands.scalars[3] * tirx.FloatImm(WIDE, math.log2(math.e))
-        position, goal = operands.at("positions", row), i * index(self.shape.features)
+        goal = i * index(self.shape.features)
+        # trees over pages have no positions, and turn nothing
+        position = operands.at("positions", row) if "positions" in operands.roles else index(0)
         copied = loop("c", self.shape.chunks, index(0), lambda c: store(
             tile.queries, wide(self.queries, place + c * index(lanes), lanes),
             goal + c * index(lanes), lanes))  # fmt: skip
@@ -134,6 +156,7 @@ class _Kernel:
                 tile.queries, load(tile.queries, goal + d) * factor, [goal + d])),
             tirx.BufferStore(tile.first, tirx.Cast("int32", first), [i]),
             tirx.BufferStore(tile.last, tirx.Cast("int32", last), [i]),
+            *([] if self.nodes is None else [self.nodes.noted(rows, local, i)]),
         ])  # fmt: skip
 
     def _located(self, rows: RowTile, tile: Any, count: Any) -> Any:
@@ -142,10 +165,9 @@ class _Kernel:
     def _keys(self, rows: RowTile, tile: Any, count: Any, scratch: Any, starts: Any) -> Any:
         """The work of a tile of keys; it finds the next one while values are on their way."""
         keys, lanes, base = self.keys, self.shape.lanes, tile * index(KEYS)
-        offset = self.operands.at("key_offsets", rows.sequence) + base
         turn = loop("j", KEYS, index(0), lambda j: self.rotation.turned(
-            keys.keys, load(keys.key_starts, j), offset + j, scratch,
-            j * index(self.shape.features)))  # fmt: skip
+            keys.keys, load(keys.key_starts, j), keys.position(rows.sequence, base + j, count),
+            scratch, j * index(self.shape.features)))  # fmt: skip
 
         def turned_key(row: Any, at: Any) -> Any:
             return load(scratch, row + at, lanes)
@@ -158,7 +180,8 @@ class _Kernel:
         return seq([
             keys.found_values(), tirx.IfThenElse(self.rotation.wanted, turned, direct),
             self._located(rows, tile + index(1), count),
-            softmax(self.tile, base), weigh(self.tile, keys),
+            *([] if self.nodes is None else [self.nodes.located(rows.sequence, base, count)]),
+            softmax(self.tile, base, self.nodes), weigh(self.tile, keys),
         ])  # fmt: skip
 
     def _stored(self, rows: RowTile, r: Any, h: Any, i: Any) -> Any:
