@@ -104,6 +104,18 @@ class AttentionOperands:
         return self.heads // self.groups
 
     @property
+    def single(self) -> bool:
+        """Whether each sequence has one row."""
+        return "query_indptr" not in self.roles
+
+    @property
+    def keys(self) -> Any:
+        """The most keys of all sequences together."""
+        if self.pages is None:
+            return as_dtype(self["keys"].ty.shape[0], INDEX)
+        return as_dtype(self["page_table"].ty.shape[0], INDEX) * tirx.IntImm(INDEX, self.page)
+
+    @property
     def is_tree(self) -> bool:
         """Whether rows are nodes of trees, which see their ancestors."""
         return "tree" in self.roles

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 import tvm
+from tvm import tirx
 
 from opinfo.analysis.paged.library_kernels import _target
 from opinfo.byoc.codegen.host_target import native_target
+from opinfo.byoc.prepare.paged.key_parts import KeyParts
 from opinfo.byoc.prepare.paged.own_attention import own_attention
 from opinfo.testing.mutants import mutants
 from opinfo.testing.strip import strip
@@ -93,6 +95,34 @@ def test_kernels_for_cpus_compute_what_ours_do(kind: str) -> None:
 def test_tiles_run_in_several_threads(cpu: str) -> None:
     target = {"kind": "llvm", "mcpu": cpu, "num-cores": 2}
     check("prefill", PREFILLS["causal"], target=tvm.target.Target(target))
+
+
+#: A target with two threads, and batches whose keys are split: 256 keys of a part at least.
+TWO = {"kind": "llvm", "mcpu": "haswell", "num-cores": 2}
+SPLIT = {
+    "one query": ("decode", Case(1, 4, 64, "float32", ONE[:1], (1300,))),
+    "turned, with short sequences": ("decode", Case(
+        1, 4, 32, "float16", ONE[:3], (900, 0, 70), turned=1)),
+    "rows": ("prefill", Case(1, 2, 64, "float32", (3,), (1000,))),
+    "a window": ("prefill", Case(1, 2, 64, "float32", (3, 4), (1000, 70),
+                                 hidden=((2, 5), (4, 20)), window=40)),
+    "nodes of a tree": ("paged tree", Case(1, 2, 64, "float32", (4,), (1000,),
+                                           trees=((-1, 0, 0, 1),))),
+    "keys that follow each other": ("ragged", Case(1, 4, 64, "bfloat16", (3,), (999,))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SPLIT)
+def test_keys_of_few_tasks_are_split_among_threads(name: str) -> None:
+    check(*SPLIT[name], target=tvm.target.Target(TWO))
+
+
+def test_split_keys_are_combined(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test above would also pass if keys were not split, and this one would not."""
+    monkeypatch.setattr(KeyParts, "combined", lambda *_: tirx.Evaluate(0))
+    with pytest.raises(AssertionError, match="Not equal"):
+        check(*SPLIT["one query"], target=tvm.target.Target(TWO))
+    check(*SPLIT["one query"], target=tvm.target.Target({**TWO, "num-cores": 1}))
 
 
 @cache
