@@ -16,7 +16,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from ..composites.page_copies import MOVE
+from ..composites.page_copies import COPY, MOVE
 from ..terms.term import TensorVar, Var
 from .attention import DECODE, PAGED_TREE, PREFILL, RAGGED, TREE
 from .scaled_rotations import without_scaling
@@ -119,6 +119,16 @@ def _compact(library: Any, key: Key) -> Any:
     return library._compact_kv_copy(groups, features, dtype, _target(), **_page(key))
 
 
+def _compact_cpu(library: Any, key: Key) -> Any:
+    groups, _, features, dtype, *_ = key
+    return library._compact_kv_copy_cpu(groups, features, dtype, **_page(key))
+
+
+def _copy_cpu(library: Any, key: Key) -> Any:
+    groups, _, features, dtype, page, *_ = key
+    return library._copy_single_page_cpu(groups, page, features, dtype)
+
+
 def _page(key: Key) -> dict[str, int]:
     return {} if key[4] == 16 else {"page_size": key[4]}
 
@@ -162,6 +172,9 @@ _PAGED_TREE = LibraryKernel(
     (*range(6), 14, 15, 13), (2, 2), (8, 9), _paged_tree, (*_ATTENTION, ROOM, UNTURNED),
     inplace=True)  # fmt: skip
 
+_MOVE = LibraryKernel(MOVE, "f5 i1 i2 i", (0, 1, 2), (0, 2), (0,), _compact,
+                      (TESTED, SPLIT, UNREAD, APART), inplace=True)  # fmt: skip
+
 
 KERNELS = (
     *_with_lengths("i1"),
@@ -172,8 +185,9 @@ KERNELS = (
     replace(_TREE, generate=_tree_cpu, assumptions=(*_ATTENTION, FADED)),
     _PAGED_TREE,
     replace(_PAGED_TREE, generate=_paged_tree_cpu, assumptions=(*_ATTENTION, STALE, UNTURNED)),
-    LibraryKernel(MOVE, "f5 i1 i2 i", (0, 1, 2), (0, 2), (0,), _compact,
-                  (TESTED, SPLIT, UNREAD, APART), inplace=True),
+    _MOVE,
+    replace(_MOVE, generate=_compact_cpu),
+    LibraryKernel(COPY, "f5 i i i", (0, 1, 2, 3), (0, 2), (0,), _copy_cpu, (TESTED,), inplace=True),
 )  # fmt: skip
 
 

@@ -66,6 +66,9 @@ GENERATORS: dict[str, tuple[str, Callable[[], Any]]] = {
     "paged tree, on a CPU": ("paged_tree_attention",
                              lambda: library.tree_attn_with_paged_kv_cache_cpu(*_SIZES, {})),
     "moves": ("move_in_pages", lambda: library._compact_kv_copy(1, 32, "float16", _target())),
+    "moves, on a CPU": ("move_in_pages",
+                        lambda: library._compact_kv_copy_cpu(2, 32, "float16", page_size=8)),
+    "copies, on a CPU": ("copy_page", lambda: library._copy_single_page_cpu(2, 8, 32, "float16")),
 }  # fmt: skip
 
 
@@ -106,6 +109,8 @@ RUNS = [
     ("tree, yarn", 1, 1),
     ("ragged, longrope", 0, 1),
     ("moves", 1, 0),
+    ("moves, on a CPU", 1, 0),
+    ("copies, on a CPU", 1, 0),
 ]
 
 
@@ -128,7 +133,8 @@ def test_the_definition_computes_what_the_kernel_does(name: str, causal: int, tu
         np.testing.assert_allclose(actual, expected, rtol=5e-3, atol=5e-3)
 
 
-@pytest.mark.parametrize("name", ["decode", "prefill, sliding", "tree", "moves"])
+@pytest.mark.parametrize("name", ["decode", "prefill, sliding", "tree", "moves", "moves, on a CPU",
+                                  "copies, on a CPU"])  # fmt: skip
 def test_no_mutant_of_a_kernel_is_the_operator(name: str) -> None:
     whole = op_info(parsed(kernel(name).script()))
     assert isinstance(whole, OpInfo) and whole.certificate.kind == "kernel"
