@@ -15,13 +15,14 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-import tvm_ffi
 from tvm import tirx
 
-from ....analysis.blocks.tir import loads, loop, mentions, seq
-from ....analysis.lifting.tir.node import NodeDict, as_dtype, items
+from ....analysis.blocks.tir import loop, seq
+from ....analysis.lifting.tir.node import as_dtype
 from ...codegen.vector_units import VectorUnits
+from ..loops.bfloat16_words import WIDE
 from .attention_operands import AttentionOperands
+from .kept_assertions import kept_assertions
 from .key_parts import KeyParts, start_of_total
 from .key_rows import KeyRows, flat
 from .key_scores import score
@@ -30,7 +31,7 @@ from .rotated_rows import Rotation
 from .row_tiles import RowTile, row_tiles, task_count
 from .tile_shape import KEYS, TileShape
 from .tree_nodes import TreeNodes
-from .vector_terms import INDEX, WIDE, index, load, real, store, wide
+from .vector_terms import INDEX, index, load, real, store, wide
 from .weighted_values import softmax, weigh
 
 #: The vectors of queries that a tile should have: rows, times the heads that share keys.
@@ -58,24 +59,8 @@ def attention_kernel(func: Any, operands: AttentionOperands, cpu: VectorUnits) -
     kernel = _Kernel(operands, shape, rows, KeyRows.of(operands), Rotation.of(operands),
                      QueryTile.of(shape), TreeNodes.of(operands, vectors),
                      KeyParts.of(shape, cpu.cores), *views)  # fmt: skip
-    body = seq([*_assertions(func), kernel.body()])
+    body = seq([*kept_assertions(func), kernel.body()])
     return func.with_body(body).with_attr(SCHEDULED, True)
-
-
-def _assertions(func: Any) -> list[Any]:
-    """The assertions about scalar parameters in a PrimFunc, such as of the rotary mode."""
-    known: NodeDict[bool] = NodeDict()
-    for param in items(func.params):
-        known[param] = True
-    found: list[Any] = []
-
-    def visit(node: Any) -> None:
-        names = mentions(node.condition).items()
-        if names and not loads(node.condition) and all(known.get(var) for var, _ in names):
-            found.append(node)
-
-    tvm_ffi.structural_walk(func.body, (tirx.AssertStmt, visit))
-    return found
 
 
 @dataclass(frozen=True)

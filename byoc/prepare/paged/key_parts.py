@@ -16,9 +16,10 @@ from typing import Any
 from tvm import tirx
 
 from ....analysis.blocks.tir import loop, seq
+from ..loops.bfloat16_words import WIDE
 from .query_tile import QueryTile
 from .tile_shape import KEYS, TileShape
-from .vector_terms import INDEX, WIDE, Steps, index, load, real, spread, store
+from .vector_terms import INDEX, Steps, index, load, real, spread, store
 
 #: Tasks for each thread, so that threads end at about the same time.
 TASKS = 4

@@ -8,8 +8,9 @@ from typing import Any
 from tvm import tirx
 
 from ....analysis.blocks.tir import loop, seq
+from ..loops.bfloat16_words import WIDE
 from .tile_shape import KEYS, TileShape
-from .vector_terms import WIDE, index, real, store
+from .vector_terms import index, real, store
 
 #: Where TVM's kernels start the maximum of scores: keys below it weigh nothing.
 LOWEST = -5e4

@@ -17,8 +17,9 @@ from tvm import tirx
 from ....analysis.blocks.tir import loop, seq
 from ....analysis.lifting.tir.node import items
 from ....analysis.paged.rope_scaling import TIR
+from ..loops.bfloat16_words import WIDE
 from .attention_operands import AttentionOperands
-from .vector_terms import WIDE, index, load, narrowed, wide
+from .vector_terms import index, load, narrowed, wide
 
 
 @dataclass(frozen=True)

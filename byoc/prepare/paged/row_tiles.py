@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm import tirx
@@ -118,9 +118,10 @@ def _found(
 
     tiles = tirx.FloorDiv(starts(b + index(1)) - starts(b) + index(rows - 1), index(rows))
     before = tirx.if_then_else(b < batch, t >= tiles, tirx.const(False, "bool"))
-    names = [tirx.Var(n, INDEX) for n in ("sequence", "start", "length", "first")]
-    found = RowTile(names[0], numbered.group, *names[1:], numbered.task, numbered.part)
-    values = (b, starts(names[0]), starts(names[0] + index(1)) - names[1], t * index(rows))
+    names = {n: tirx.Var(n, INDEX) for n in ("sequence", "start", "length", "first")}
+    found = replace(numbered, **names)
+    end = starts(found.sequence + index(1))
+    values = (b, starts(found.sequence), end - found.start, t * index(rows))
     return seq([
         tirx.AllocBuffer(sequence), tirx.AllocBuffer(tile),
         tirx.BufferStore(sequence, zero, [zero]), tirx.BufferStore(tile, number, [zero]),
@@ -129,6 +130,7 @@ def _found(
             tirx.BufferStore(sequence, b + index(1), [zero]),
         ])),
         tirx.IfThenElse(b < batch, seq([
-            *(tirx.Bind(n, v) for n, v in zip(names, values, strict=True)), body(found),
+            *(tirx.Bind(n, v) for n, v in zip(names.values(), values, strict=True)),
+            body(found),
         ]), None),
     ])  # fmt: skip

@@ -15,11 +15,12 @@ from typing import Any
 from tvm import tirx
 
 from ....analysis.blocks.tir import loop, seq
+from ..loops.bfloat16_words import WIDE
 from .key_rows import KeyRows, requested
 from .query_tile import LOWEST, QueryTile
 from .tile_shape import KEYS
 from .tree_nodes import TreeNodes
-from .vector_terms import WIDE, Steps, index, load, ramp, real, spread, store, vector_type, wide
+from .vector_terms import Steps, index, load, ramp, real, spread, store, vector_type, wide
 
 
 def softmax(tile: QueryTile, base: Any, nodes: TreeNodes | None) -> Any:
