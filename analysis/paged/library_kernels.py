@@ -224,7 +224,7 @@ def _unscaled(func: Any) -> tuple[Any, dict[str, Any]]:
     if found is None:
         return func, {}
     plain, scaling = found
-    return plain, {"scaling": scaling.name, "factors": scaling.factors}
+    return plain, {"scaling": scaling.name, "parameters": scaling.parameters}
 
 
 def _word(param: TensorVar | Var) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from tvm import relax, tirx
 from tvm.relax import op
 
-from .rope_scaling import RELAX, WIDE, RopeScaling
+from ..composites.positions.rope_scaling import RELAX, WIDE, RopeScaling
 
 _KIND = "int32"
 

@@ -14,9 +14,17 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
+from ..composites.positions.rope_scaling import (
+    LLAMA3,
+    LONGROPE,
+    SCALINGS,
+    TIR,
+    WIDE,
+    YARN,
+    RopeScaling,
+)
 from ..lifting.tir.node import NodeDict, items
 from ..support.ir.call_ops import op_name
-from .rope_scaling import LLAMA3, LONGROPE, SCALINGS, TIR, WIDE, YARN, RopeScaling
 
 #: Factors that occur in no expression, to find the places of factors by.
 _MARKS = (0.71093751, 0.62890627, 0.58593753)

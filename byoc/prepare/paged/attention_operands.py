@@ -12,9 +12,9 @@ from tvm.tirx.buffer import is_buffer_var
 
 from ....analysis import OpInfo, Refusal
 from ....analysis.blocks.tir import static
+from ....analysis.composites.positions.rope_scaling import PLAIN, RopeScaling
 from ....analysis.lifting.tir.node import as_dtype, items
 from ....analysis.paged.attention import DECODE, PAGED_TREE, PREFILL, RAGGED, TREE
-from ....analysis.paged.rope_scaling import RopeScaling
 from ....analysis.support.ir.constructors import constructor_of
 from ..loops.bfloat16_words import WIDE
 from .vector_terms import INDEX
@@ -70,7 +70,8 @@ class AttentionOperands:
             return Refusal("the heads or features are symbolic, or differ; expected numbers")
         if str(keys.ty.dtype) not in DTYPES:
             return Refusal(f"keys are {keys.ty.dtype}; expected one of {DTYPES}")
-        scaling = RopeScaling(info.attrs.get("scaling", ""), tuple(info.attrs.get("factors", ())))
+        parameters = tuple(info.attrs.get("parameters", ()))
+        scaling = RopeScaling(info.attrs.get("scaling", PLAIN), parameters)
         return cls(info.name, roles, output, merged, heads, groups, features,
                    int(info.attrs.get("window", 0)), scaling)  # fmt: skip
 

@@ -3,8 +3,8 @@
     a = position * scale / theta^(2 d / features)                              d < features / 2
     out[d], out[d + half] = cos a * x[d] - sin a * x[d + half], cos a * x[d + half] + sin a * x[d]
 
-Scalings have other angles (`analysis.paged.rope_scaling`). As in TVM's kernels, elements are
-rounded to the dtype of the operands before they are multiplied.
+Scalings have other angles (`RopeScaling`). As in TVM's kernels, elements are rounded to the dtype
+of the operands before they are multiplied.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 from tvm import tirx
 
 from ....analysis.blocks.tir import loop, seq
+from ....analysis.composites.positions.rope_scaling import TIR
 from ....analysis.lifting.tir.node import items
-from ....analysis.paged.rope_scaling import TIR
 from ..loops.bfloat16_words import WIDE
 from .attention_operands import AttentionOperands
 from .vector_terms import index, load, narrowed, wide

@@ -112,10 +112,10 @@ def test_trees_over_pages_turn_nothing_whatever_the_scaling() -> None:
     check("paged tree", case)
 
 
-def test_factors_are_those_of_the_model() -> None:
+def test_parameters_are_those_of_the_model() -> None:
     info = op_info(generated("decode", scaled_case("decode", "llama3"), False))
     assert isinstance(info, OpInfo) and info.attrs["scaling"] == "llama3"
-    part, alpha, beta = info.attrs["factors"]
+    part, alpha, beta = info.attrs["parameters"]
     assert (part, beta) == (1 / 8, 1 / 3) and alpha == pytest.approx(64 / (2 * math.pi) / 3)
     frequencies, _ = scaled(32, SCALINGS["llama3"])
     power = THETA ** -(np.arange(16) / 16)

@@ -1,8 +1,8 @@
 """Scalings of rotary embeddings: by which angle a feature turns at a position.
 
-With ``f = theta^-(2 d % n / n)`` for feature d of n, and the factors in this order:
+With ``f = theta^-(2 d % n / n)`` for feature d of n, and the parameters in this order:
 
-    plain               angle = position * f
+    none                angle = position * f
     llama3  (c, a, b)   angle = position * ((1 - s) * f * c + s * f),  s = clip(a * f - b, 0, 1)
     yarn    (c, l, w)   angle = position * (f / c * s + f * (1 - s)),  s = clip((d - l) / w, 0, 1)
     longrope  (m,)      angle = position * f; cosine and sine are multiplied by m
@@ -17,13 +17,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tvm import relax, tirx
+from tvm import tirx
 from tvm.relax import op
 
 WIDE = "float32"
-LLAMA3, YARN, LONGROPE = "llama3", "yarn", "longrope"
-#: The number of factors of each scaling.
-SCALINGS = {"": 0, LLAMA3: 3, YARN: 3, LONGROPE: 1}
+PLAIN, LLAMA3, YARN, LONGROPE = "none", "llama3", "yarn", "longrope"
+#: The number of parameters of each scaling.
+SCALINGS = {PLAIN: 0, LLAMA3: 3, YARN: 3, LONGROPE: 1}
 
 
 @dataclass(frozen=True)
@@ -51,36 +51,36 @@ class Arithmetic:
 
 TIR = Arithmetic(lambda x: tirx.FloatImm(WIDE, x), tirx.max, tirx.min, tirx.Add, tirx.Sub, tirx.Mul,
                  tirx.Div)  # fmt: skip
-RELAX = Arithmetic(lambda x: relax.const(x, WIDE), op.maximum, op.minimum, op.add, op.subtract,
-                   op.multiply, op.divide)  # fmt: skip
+RELAX = Arithmetic(lambda x: tirx.const(float(x), WIDE), op.maximum, op.minimum, op.add,
+                   op.subtract, op.multiply, op.divide)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class RopeScaling:
-    """A scaling and its factors; without a name, angles are not scaled.
+    """A scaling and its parameters.
 
     Raises:
-        ValueError: The name is not known, or has another number of factors.
+        ValueError: The name is not known, or has another number of parameters.
     """
 
-    name: str = ""
-    factors: tuple[float, ...] = ()
+    name: str = PLAIN
+    parameters: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        if SCALINGS.get(self.name) != len(self.factors):
-            known = ", ".join(f"{n} ({k} factors)" for n, k in SCALINGS.items() if n)
-            raise ValueError(f"rotary scaling {self.name!r} with {len(self.factors)} factors; "
-                             f"expected one of {known}")  # fmt: skip
+        if SCALINGS.get(self.name) != len(self.parameters):
+            known = ", ".join(f"{n} ({k} parameters)" for n, k in SCALINGS.items())
+            raise ValueError(f"rotary scaling {self.name!r} with {len(self.parameters)} "
+                             f"parameters; expected one of {known}")  # fmt: skip
 
     @property
     def magnitude(self) -> float | None:
         """The factor of cosine and sine; None without one."""
-        return self.factors[0] if self.name == LONGROPE else None
+        return self.parameters[0] if self.name == LONGROPE else None
 
     @property
     def divides(self) -> bool:
         """Whether positions are divided by powers of the base, not multiplied by frequencies."""
-        return self.name in ("", LONGROPE)
+        return self.name in (PLAIN, LONGROPE)
 
     @property
     def halves_differ(self) -> bool:
@@ -97,14 +97,14 @@ class RopeScaling:
         """
         one, zero = of.real(1.0), of.real(0.0)
         if self.name == LLAMA3:
-            part, alpha, beta = map(of.real, self.factors)
+            part, alpha, beta = map(of.real, self.parameters)
             plain = of.divide(one, power)
             line = of.subtract(of.multiply(alpha, plain), beta)
             smooth = of.largest(zero, of.smallest(one, line))
             slow = of.multiply(of.multiply(of.subtract(one, smooth), plain), part)
             return of.add(slow, of.multiply(smooth, plain))
         if self.name == YARN:
-            part, low, width = map(of.real, self.factors)
+            part, low, width = map(of.real, self.parameters)
             line = of.divide(of.subtract(feature, low), width)
             mask = of.subtract(one, of.largest(of.smallest(line, one), zero))
             slow = of.multiply(of.divide(one, of.multiply(part, power)), of.subtract(one, mask))
