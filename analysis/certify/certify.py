@@ -16,6 +16,7 @@ from tvm import tirx
 
 from ..lifting.effects.tensor_expression import TensorExpression
 from ..lifting.lift import lift
+from ..lifting.tir.operations import cast
 from ..lifting.tir.unliftable import Unliftable
 from ..proofs.equal import prove_equal
 from ..proofs.pairing import Different
@@ -25,9 +26,10 @@ from ..proposal.call_op import NotBuilt
 from ..proposal.proposal import Proposal
 from ..real import TooLarge, real
 from ..results.op_info import ASSUMED, Certificate, Refusal
-from ..terms.term import Reduce, TensorVar, Term, Var, as_int
+from ..terms.term import CallTerm, Int, Reduce, TensorVar, Term, Var, as_int
 from ..terms.term.work_budget import spend
 from ..terms.traversal import map_loads, subterms
+from ..terms.traversal import rebuild as rebuild_term
 from .assumed_sizes import assumed, over_sizes, over_values
 from .assumptions import CANCELS, data_assumptions, simplifier_assumptions
 from .distinct_indices import DISTINCT, stored_once
@@ -242,7 +244,20 @@ def _aligned(
     if not scalars:
         return bodies
     read = frozenset(scalars)
-    return [map_loads(b, read, lambda tensor, _: as_int(scalars[tensor])) for b in bodies]
+    replaced = (map_loads(b, read, lambda tensor, _: as_int(scalars[tensor])) for b in bodies)
+    return [_converted(body) for body in replaced]
+
+
+def _converted(body: Term) -> Term:
+    """The term with conversions of integers as they are lifted, which loads had hidden."""
+
+    def go(term: Term) -> Term:
+        new = rebuild_term(term, go)
+        if isinstance(new, CallTerm) and new.op == "cast" and isinstance(new.args[0], Int):
+            return cast(new.args[0], new.dtype)
+        return new
+
+    return go(body)
 
 
 def input_assumptions(lifted: TensorExpression) -> tuple[str, ...]:

@@ -7,13 +7,17 @@ Each row of queries must see a key.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tvm.relax import op
 
 from ..composites.defining.composite import composite
+from ..composites.positions.rope_scaling import PLAIN, RopeScaling
 from .rows import Heads, Sequences, counted, number, size
 
+#: The numbers of a scaling of rotary embeddings.
+Numbers = Sequence[float]
 DECODE = "relax.nn.paged_decode_attention"
 PREFILL = "relax.nn.paged_prefill_attention"
 RAGGED = "relax.nn.ragged_attention"
@@ -24,7 +28,8 @@ PAGED_TREE = "relax.nn.paged_tree_attention"
 @composite(DECODE)
 def paged_decode_attention(
     query: Any, pages: Any, page_indptr: Any, page_table: Any, lengths: Any, key_offsets: Any,
-    positions: Any, rotary_mode: Any, rope_scale: Any, rope_theta: Any, scale: Any,
+    positions: Any, rotary_mode: Any, rope_scale: Any, rope_theta: Any, scale: Any, *,
+    scaling: str = PLAIN, parameters: Numbers = (),
 ) -> Any:  # fmt: skip
     """Return attention of one query for each sequence to the keys in its pages.
 
@@ -37,7 +42,7 @@ def paged_decode_attention(
     """
     rows, heads = Sequences.single(query.ty.shape[0]), Heads.of(query, pages.ty.shape[2])
     keys, values, columns, length = _paged(pages, page_indptr, page_table, lengths, rows)
-    rope = (rotary_mode, rope_scale, rope_theta)
+    rope = (rotary_mode, rope_scale, rope_theta, _scaling(scaling, parameters))
     q = heads.turned(query, op.expand_dims(positions, [1, 2]), *rope)
     k = heads.turned(keys, _places(op.add(rows.first(key_offsets), columns)), *rope)
     return heads.weighted(q, k, values, op.less(columns, length), scale)
@@ -47,7 +52,7 @@ def paged_decode_attention(
 def paged_prefill_attention(
     query: Any, query_indptr: Any, pages: Any, page_indptr: Any, page_table: Any, lengths: Any,
     key_offsets: Any, positions: Any, causal: Any, rotary_mode: Any, rope_scale: Any,
-    rope_theta: Any, scale: Any, *, window: int = 0,
+    rope_theta: Any, scale: Any, *, window: int = 0, scaling: str = PLAIN, parameters: Numbers = (),
 ) -> Any:  # fmt: skip
     """Return attention of the queries of each sequence to the keys in its pages.
 
@@ -74,10 +79,12 @@ def paged_prefill_attention(
         rope_theta: The base of frequencies, float32 without dimensions.
         scale: The factor of scores, float32 without dimensions.
         window: With a window, causal attention sees the last keys only, and all of them.
+        scaling: The scaling of rotary embeddings: llama3, yarn, longrope, or none.
+        parameters: Its numbers, see `RopeScaling`.
     """
     rows, heads = _split(query, query_indptr), Heads.of(query, pages.ty.shape[2])
     keys, values, columns, length = _paged(pages, page_indptr, page_table, lengths, rows)
-    rope = (rotary_mode, rope_scale, rope_theta)
+    rope = (rotary_mode, rope_scale, rope_theta, _scaling(scaling, parameters))
     q = heads.turned(query, op.expand_dims(positions, [1, 2]), *rope)
     k = heads.turned(keys, _places(op.add(rows.first(key_offsets), columns)), *rope)
     return heads.weighted(q, k, values, _visible(columns, length, rows, causal, window), scale)
@@ -87,6 +94,7 @@ def paged_prefill_attention(
 def ragged_attention(
     query: Any, query_indptr: Any, keys: Any, values: Any, key_indptr: Any, positions: Any,
     key_offsets: Any, causal: Any, rotary_mode: Any, rope_scale: Any, rope_theta: Any, scale: Any,
+    *, scaling: str = PLAIN, parameters: Numbers = (),
 ) -> Any:  # fmt: skip
     """Return attention of the queries of each sequence to its keys, which follow each other.
 
@@ -99,7 +107,7 @@ def ragged_attention(
     """
     rows, heads = _split(query, query_indptr), Heads.of(query, keys.ty.shape[1])
     k, v, columns, length, _ = _ragged(keys, values, key_indptr, rows)
-    rope = (rotary_mode, rope_scale, rope_theta)
+    rope = (rotary_mode, rope_scale, rope_theta, _scaling(scaling, parameters))
     q = heads.turned(query, op.expand_dims(positions, [1, 2]), *rope)
     k = heads.turned(k, _places(op.add(rows.first(key_offsets), columns)), *rope)
     return heads.weighted(q, k, v, _visible(columns, length, rows, causal, 0), scale)
@@ -109,6 +117,7 @@ def ragged_attention(
 def tree_attention(
     query: Any, query_indptr: Any, keys: Any, values: Any, key_indptr: Any, positions: Any,
     tree_indptr: Any, tree: Any, rotary_mode: Any, rope_scale: Any, rope_theta: Any, scale: Any,
+    *, scaling: str = PLAIN, parameters: Numbers = (),
 ) -> Any:  # fmt: skip
     """Return attention of trees of tokens: each sees the keys before the tree, and its ancestors.
 
@@ -123,7 +132,7 @@ def tree_attention(
     """
     rows, heads = _split(query, query_indptr), Heads.of(query, keys.ty.shape[1])
     k, v, columns, length, place = _ragged(keys, values, key_indptr, rows)
-    rope = (rotary_mode, rope_scale, rope_theta)
+    rope = (rotary_mode, rope_scale, rope_theta, _scaling(scaling, parameters))
     q = heads.turned(query, op.expand_dims(positions, [1, 2]), *rope)
     last = size(positions.ty.shape[0] - 1)
     k = heads.turned(k, _places(op.take(positions, op.minimum(place, last), 0)), *rope)
@@ -143,6 +152,10 @@ def paged_tree_attention(
     keys, values, columns, length = _paged(pages, page_indptr, page_table, lengths, rows)
     visible = _ancestors(columns, length, rows, tree_indptr, tree)
     return heads.weighted(query, keys, values, visible, scale)
+
+
+def _scaling(name: Any, parameters: Numbers) -> RopeScaling:
+    return RopeScaling(str(name), tuple(map(float, parameters)))
 
 
 def _paged(

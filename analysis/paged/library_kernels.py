@@ -16,9 +16,10 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from ..composites.page_copies import MOVE
+from ..composites.page_copies import COPY, MOVE
 from ..terms.term import TensorVar, Var
 from .attention import DECODE, PAGED_TREE, PREFILL, RAGGED, TREE
+from .scaled_rotations import without_scaling
 
 #: The sizes of a kernel: heads of keys, heads of queries, features, dtype, page size; whether
 #: lengths say what a sliding window hides, and the window.
@@ -33,6 +34,10 @@ FADED = "keys that a row does not see, whose scores are -72135 times the factor,
 WRITTEN = (
     "what the kernel reads behind its factor of earlier sums is that factor, and a maximum "
     "that it reads before it is written is below the scores that a row sees by 100 at most"
+)
+STALE = (
+    "a maximum that is read before it is written, or is left from another row, exceeds the "
+    "scores that a row sees by 100 at most"
 )
 UNREAD = "no token is read after another one has been stored in its place"
 APART = "sequences do not store in each other's tokens"
@@ -101,9 +106,27 @@ def _paged_tree(library: Any, key: Key) -> Any:
     return library.tree_attn_with_paged_kv_cache(*key[:4], {}, _target())
 
 
+def _tree_cpu(library: Any, key: Key) -> Any:
+    return library.tree_attn_cpu(*key[:4], {})
+
+
+def _paged_tree_cpu(library: Any, key: Key) -> Any:
+    return library.tree_attn_with_paged_kv_cache_cpu(*key[:4], {})
+
+
 def _compact(library: Any, key: Key) -> Any:
     groups, _, features, dtype, *_ = key
     return library._compact_kv_copy(groups, features, dtype, _target(), **_page(key))
+
+
+def _compact_cpu(library: Any, key: Key) -> Any:
+    groups, _, features, dtype, *_ = key
+    return library._compact_kv_copy_cpu(groups, features, dtype, **_page(key))
+
+
+def _copy_cpu(library: Any, key: Key) -> Any:
+    groups, _, features, dtype, page, *_ = key
+    return library._copy_single_page_cpu(groups, page, features, dtype)
 
 
 def _page(key: Key) -> dict[str, int]:
@@ -117,6 +140,8 @@ def _target() -> Any:
     return tvm.target.Target({"kind": "cuda", "arch": "sm_80", **threads, **memory})
 
 
+#: The operators with scalings of rotary embeddings. Trees over pages turn nothing.
+SCALED = (DECODE, PREFILL, RAGGED, TREE)
 _ROPE = "i f f f"
 _QUERIES, _PAGES, _KEYS = "f3 i1", "f5 i1 i1 {lengths} i1 i1", "f3 f3 i1"
 _ATTENTION = (TESTED, SPLIT, SEEN)
@@ -139,42 +164,67 @@ _RAGGED = LibraryKernel(
     RAGGED, f"{_QUERIES} {_KEYS} i1 i1 f3 f2 i {_ROPE}", (*range(7), *range(9, 14)), (2, 1), (7, 8),
     _ragged, _ATTENTION)  # fmt: skip
 
+_TREE = LibraryKernel(
+    TREE, f"{_QUERIES} {_KEYS} i1 i1 i2 f3 f2 {_ROPE}", (*range(8), *range(10, 14)), (2, 1), (8, 9),
+    _tree, (*_ATTENTION, ROOM))  # fmt: skip
+_PAGED_TREE = LibraryKernel(
+    PAGED_TREE, f"{_QUERIES} {_PAGES.format(lengths='i1')} f3 f2 {_ROPE} i1 i2",
+    (*range(6), 14, 15, 13), (2, 2), (8, 9), _paged_tree, (*_ATTENTION, ROOM, UNTURNED),
+    inplace=True)  # fmt: skip
+
+_MOVE = LibraryKernel(MOVE, "f5 i1 i2 i", (0, 1, 2), (0, 2), (0,), _compact,
+                      (TESTED, SPLIT, UNREAD, APART), inplace=True)  # fmt: skip
+
 
 KERNELS = (
     *_with_lengths("i1"),
     *_with_lengths("i2"),
     _RAGGED,
     replace(_RAGGED, generate=_ragged_cpu, assumptions=(*_ATTENTION, FADED)),
-    LibraryKernel(TREE, f"{_QUERIES} {_KEYS} i1 i1 i2 f3 f2 {_ROPE}", (*range(8), *range(10, 14)),
-                  (2, 1), (8, 9), _tree, (*_ATTENTION, ROOM)),
-    LibraryKernel(PAGED_TREE, f"{_QUERIES} {_PAGES.format(lengths='i1')} f3 f2 {_ROPE} i1 i2",
-                  (*range(6), 14, 15, 13), (2, 2), (8, 9), _paged_tree,
-                  (*_ATTENTION, ROOM, UNTURNED), inplace=True),
-    LibraryKernel(MOVE, "f5 i1 i2 i", (0, 1, 2), (0, 2), (0,), _compact,
-                  (TESTED, SPLIT, UNREAD, APART), inplace=True),
+    _TREE,
+    replace(_TREE, generate=_tree_cpu, assumptions=(*_ATTENTION, FADED)),
+    _PAGED_TREE,
+    replace(_PAGED_TREE, generate=_paged_tree_cpu, assumptions=(*_ATTENTION, STALE, UNTURNED)),
+    _MOVE,
+    replace(_MOVE, generate=_compact_cpu),
+    LibraryKernel(COPY, "f5 i i i", (0, 1, 2, 3), (0, 2), (0,), _copy_cpu, (TESTED,), inplace=True),
 )  # fmt: skip
 
 
 def candidates(
     func: Any, params: Sequence[TensorVar | Var]
-) -> Iterator[tuple[LibraryKernel, dict[str, Any], Any]]:
-    """Yield the kernels of TVM that a PrimFunc may be, with their attributes and PrimFuncs.
+) -> Iterator[tuple[LibraryKernel, dict[str, Any], Any, Any]]:
+    """Yield the kernels of TVM that a PrimFunc may be, with attributes, and two PrimFuncs.
+
+    These are the kernel, and the PrimFunc that has to be equal to it: without a scaling of rotary
+    embeddings, which is among the attributes.
 
     Args:
         func: The PrimFunc.
         params: Its parameters.
     """
     signature = " ".join(map(_word, params))
-    for kernel in KERNELS:
-        if kernel.signature != signature:
-            continue
+    kernels = [kernel for kernel in KERNELS if kernel.signature == signature]
+    plain, attrs = _unscaled(func) if kernels else (func, {})
+    for kernel in kernels:
+        scaling = attrs if kernel.operator in SCALED else {}
         sliding = "i2" in signature and kernel.operator in (DECODE, PREFILL)
         windows = _windows(func) if sliding and kernel.operator == PREFILL else [0]
         for window in windows:
             key = _key(kernel, params, sliding, window)
             generated = None if key is None else _generated(kernel, key)
             if generated is not None:
-                yield kernel, {"window": window} if kernel.operator == PREFILL else {}, generated
+                seen = {"window": window} if kernel.operator == PREFILL else {}
+                yield kernel, {**seen, **scaling}, generated, plain
+
+
+def _unscaled(func: Any) -> tuple[Any, dict[str, Any]]:
+    """A PrimFunc without a scaling of rotary embeddings, and the attributes for this."""
+    found = without_scaling(func)
+    if found is None:
+        return func, {}
+    plain, scaling = found
+    return plain, {"scaling": scaling.name, "parameters": scaling.parameters}
 
 
 def _word(param: TensorVar | Var) -> str:

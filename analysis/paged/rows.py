@@ -13,7 +13,8 @@ from typing import Any
 from tvm import relax, tirx
 from tvm.relax import op
 
-WIDE = "float32"
+from ..composites.positions.rope_scaling import RELAX, WIDE, RopeScaling
+
 _KIND = "int32"
 
 
@@ -92,7 +93,9 @@ class Heads:
             )
         return cls(heads, groups, features, str(query.ty.dtype))
 
-    def turned(self, x: Any, positions: Any, mode: Any, scale: Any, theta: Any) -> Any:
+    def turned(
+        self, x: Any, positions: Any, mode: Any, scale: Any, theta: Any, scaling: RopeScaling
+    ) -> Any:
         """Return vectors ``x[.., d]`` with rotary embeddings, if the mode is 1.
 
         The positions have the axes of x, with extent 1 where they do not depend on one.
@@ -102,12 +105,17 @@ class Heads:
         count = relax.const(self.features, WIDE)
         pair = op.floor_mod(op.multiply(feature, relax.const(2, WIDE)), count)
         powers = op.power(theta, op.divide(pair, count))
-        angles = op.divide(op.multiply(op.astype(positions, WIDE), scale), powers)
+        places = op.multiply(op.astype(positions, WIDE), scale)
+        frequency = scaling.frequency(powers, feature, RELAX)
+        angles = op.divide(places, powers) if frequency is None else op.multiply(places, frequency)
         low, high = (
             op.strided_slice(wide, [-1], [a], [b]) for a, b in ((0, half), (half, self.features))
         )
         partner = op.concat([op.negative(high), low], axis=-1)
-        out = op.add(op.multiply(op.cos(angles), wide), op.multiply(op.sin(angles), partner))
+        cos, sin = op.cos(angles), op.sin(angles)
+        if scaling.magnitude is not None:
+            cos, sin = (op.multiply(x, RELAX.real(scaling.magnitude)) for x in (cos, sin))
+        out = op.add(op.multiply(cos, wide), op.multiply(sin, partner))
         return op.where(op.equal(mode, number(1)), op.astype(out, self.dtype), x)
 
     def weighted(

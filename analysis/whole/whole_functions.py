@@ -56,9 +56,9 @@ def whole_function(func: Any) -> tuple[OpInfo, TensorExpression] | None:
 
 def _kernel(func: Any, signature: TensorExpression) -> OpInfo | None:
     """The operator of which TVM generates this very kernel; None if there is none."""
-    for kernel, attrs, generated in candidates(func, signature.params):
+    for kernel, attrs, generated, plain in candidates(func, signature.params):
         spend(COST)
-        if not structurally_equal(generated, func):
+        if not structurally_equal(generated, plain):
             continue
         assumptions = (*ASSUMED, *kernel.assumptions)
         certificate = Certificate("kernel", exact=False, assumptions=assumptions)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tvm import tirx
 from tvm.relax import op
+
+from .rope_scaling import RELAX, RopeScaling
 
 DTYPE = "float32"
 
@@ -34,8 +36,7 @@ def frequencies(
             ``original_max / low_freq_factor`` and 2 pi; of yarn the factor, the first dimension of
             the ramp and its length.
     """
-    numbers = [_number(p) for p in parameters]
-    if len(numbers) != len(SCALINGS[scaling]):
+    if len(parameters) != len(SCALINGS[scaling]):
         raise ValueError(
             f"rotary_embedding: parameters {list(parameters)} of {scaling}, expected "
             f"({', '.join(SCALINGS[scaling])})"
@@ -43,7 +44,11 @@ def frequencies(
     _, power = powers(base, size, neighbours)
     if scaling == "none":
         return op.divide(places, power)
-    return op.multiply(places, _SCALED[scaling](power, size, *numbers))
+    if scaling == "llama4":
+        return op.multiply(places, _llama4(power, *map(_number, parameters)))
+    feature = op.astype(op.arange(0, size, 1, "int64"), DTYPE)
+    known = RopeScaling(scaling, tuple(map(float, parameters)))
+    return op.multiply(places, known.frequency(power, feature, RELAX))
 
 
 def powers(base: float, size: int, neighbours: bool) -> tuple[Any, Any]:
@@ -66,28 +71,10 @@ def _integer(value: int) -> Any:
     return tirx.const(value, "int64")
 
 
-def _llama3(power: Any, size: int, inverse: Any, slope: Any, start: Any) -> Any:
-    one = _number(1)
-    frequency = op.divide(one, power)
-    ramp = op.subtract(op.multiply(slope, frequency), start)
-    ramp = op.maximum(_number(0), op.minimum(one, ramp))
-    slow = op.multiply(op.multiply(op.subtract(one, ramp), frequency), inverse)
-    return op.add(slow, op.multiply(ramp, frequency))
-
-
-def _llama4(power: Any, size: int, factor: Any, threshold: Any, turn: Any) -> Any:
+def _llama4(power: Any, factor: Any, threshold: Any, turn: Any) -> Any:
     frequency = op.divide(_number(1), power)
     is_slow = op.less(threshold, op.divide(turn, frequency))
     return op.where(is_slow, op.divide(frequency, factor), frequency)
-
-
-def _yarn(power: Any, size: int, factor: Any, first: Any, length: Any) -> Any:
-    one = _number(1)
-    fast, slow = op.divide(one, power), op.divide(one, op.multiply(factor, power))
-    feature = op.astype(op.arange(0, size, 1, "int64"), DTYPE)
-    ramp = op.divide(op.subtract(feature, first), length)
-    mask = op.subtract(one, op.maximum(op.minimum(ramp, one), _number(0)))
-    return op.add(op.multiply(slow, op.subtract(one, mask)), op.multiply(fast, mask))
 
 
 #: The names of the numbers of each scaling.
@@ -97,4 +84,3 @@ SCALINGS: Mapping[str, tuple[str, ...]] = {
     "llama4": ("factor", "threshold", "turn"),
     "yarn": ("factor", "first", "length"),
 }
-_SCALED: Mapping[str, Callable[..., Any]] = {"llama3": _llama3, "llama4": _llama4, "yarn": _yarn}

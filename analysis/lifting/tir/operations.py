@@ -7,7 +7,7 @@ from ...terms.integer import floordiv, floormod
 from ...terms.interval import interval
 from ...terms.order import bounds, nonneg
 from ...terms.scalar import call
-from ...terms.term import INT_DTYPES, CallTerm, Int, Term, as_int, integer, raw_call
+from ...terms.term import INT_DTYPES, CallTerm, Int, Term, Var, as_int, integer, raw_call
 from ...terms.traversal import free, subterms, tensors
 
 
@@ -113,13 +113,20 @@ def cast(value: Term, dtype: str) -> Term:
 def fits(value: Int, dtype: str) -> bool:
     """Return whether an integer fits a type, by its bounds.
 
-    Sizes have none: an index over them is assumed to fit if its coefficients do.
+    Sizes have none: an index over them is assumed to fit if its coefficients do. A scalar parameter
+    of 64 bits that is not a size may have any value.
     """
     top = 1 << (31 if dtype == "int32" else 63)
     limits = interval(value) or _literal_bounds(value)
     if limits is not None:
         return -top <= limits[0] and limits[1] < top
-    return not _of_data(value) and all(-top <= c < top for s in subterms(value) for c in _coefs(s))
+    if _of_data(value) or (dtype == "int32" and any(map(_is_wide, free(value)))):
+        return False
+    return all(-top <= c < top for s in subterms(value) for c in _coefs(s))
+
+
+def _is_wide(var: Var) -> bool:
+    return var.kind == "scalar" and var.dtype == "int64"
 
 
 def _literal_bounds(value: Int) -> tuple[int, int] | None:

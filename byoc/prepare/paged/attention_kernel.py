@@ -12,7 +12,7 @@ tile are clamped: they are computed twice, and stored twice in one thread.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm import tirx
@@ -20,14 +20,18 @@ from tvm import tirx
 from ....analysis.blocks.tir import loop, seq
 from ....analysis.lifting.tir.node import as_dtype
 from ...codegen.vector_units import VectorUnits
+from ..loops.bfloat16_words import WIDE
 from .attention_operands import AttentionOperands
+from .kept_assertions import kept_assertions
+from .key_parts import KeyParts, start_of_total
 from .key_rows import KeyRows, flat
 from .key_scores import score
 from .query_tile import QueryTile
 from .rotated_rows import Rotation
-from .row_tiles import RowTile, row_tiles
+from .row_tiles import RowTile, row_tiles, task_count
 from .tile_shape import KEYS, TileShape
-from .vector_terms import INDEX, WIDE, index, load, store, wide
+from .tree_nodes import TreeNodes
+from .vector_terms import INDEX, index, load, real, store, wide
 from .weighted_values import softmax, weigh
 
 #: The vectors of queries that a tile should have: rows, times the heads that share keys.
@@ -47,15 +51,16 @@ def attention_kernel(func: Any, operands: AttentionOperands, cpu: VectorUnits) -
         operands: Its parameters by role.
         cpu: The CPU.
     """
-    single = "query_indptr" not in operands.roles
-    rows = 1 if single else max(1, VECTORS // operands.together)
+    rows = 1 if operands.single else max(1, VECTORS // operands.together)
     lanes = math.gcd(min(MOST_BITS, cpu.vector_bits) // 32, operands.features)
     vectors = rows * operands.together
     shape = TileShape(vectors, operands.features, lanes, cpu.registers // 2)
     views = (flat(operands["query"]), flat(operands.output))
     kernel = _Kernel(operands, shape, rows, KeyRows.of(operands), Rotation.of(operands),
-                     QueryTile.of(shape), *views)  # fmt: skip
-    return func.with_body(kernel.body(cpu.cores > 1)).with_attr(SCHEDULED, True)
+                     QueryTile.of(shape), TreeNodes.of(operands, vectors),
+                     KeyParts.of(shape, cpu.cores), *views)  # fmt: skip
+    body = seq([*kept_assertions(func), kernel.body()])
+    return func.with_body(body).with_attr(SCHEDULED, True)
 
 
 @dataclass(frozen=True)
@@ -68,40 +73,74 @@ class _Kernel:
     keys: KeyRows
     rotation: Rotation
     tile: QueryTile
+    nodes: TreeNodes | None
+    parts: KeyParts | None
     queries: Any
     output: Any
 
-    def body(self, parallel: bool) -> Any:
+    def body(self) -> Any:
         views = ((self.queries, self.operands["query"]), (self.output, self.operands.output))
         turned = tirx.AllocBuffer(self.rotation.powers)
         powers = tirx.IfThenElse(self.rotation.wanted, self.rotation.computed(), None)
-        tasks = row_tiles(self.operands, self.rows, parallel, self._task)
         return seq([*(tirx.DeclBuffer(v, data=b.data) for v, b in views), *self.keys.declared,
-                    turned, powers, tasks])  # fmt: skip
+                    turned, powers, *self._tasks()])  # fmt: skip
+
+    def _tasks(self) -> list[Any]:
+        """The loop over all tasks, and where keys are split, that over their results."""
+        operands, rows, parts = self.operands, self.rows, self.parts
+        if parts is None:
+            return [row_tiles(operands, rows, index(1), False, self._task)]
+        second = replace(self, tile=QueryTile.of(self.shape))  # each memory is allocated once
+        split = row_tiles(operands, rows, index(1), True, second._combined)
+        return [
+            *parts.declared(task_count(operands, rows), operands.keys),
+            row_tiles(operands, rows, parts.count, True, self._task),
+            tirx.IfThenElse(parts.count > index(1), split, None),
+        ]
 
     def _task(self, rows: RowTile) -> Any:
-        """The work of a tile of rows and one head of keys."""
-        tile = self.tile
+        """The work of a tile of rows, one head of keys and a part of the keys."""
+        tile, parts = self.tile, self.parts
         scratch = tirx.decl_buffer([KEYS * self.shape.features], WIDE, name="turned")
         starts = tirx.decl_buffer([KEYS], INDEX, name="turned_starts")
-        count, end = (tirx.Var(name, INDEX) for name in ("count", "end"))
-        begin = tirx.Var("begin", INDEX)
-        last = index(self.shape.vectors - 1)
+        count, begin, end = (tirx.Var(name, INDEX) for name in ("count", "begin", "end"))
+        bounds = self._tiles() if parts is None else parts.bounds(rows.part, *self._tiles())
         return seq([
             *tile.allocated, *self.keys.allocated, tirx.AllocBuffer(scratch),
-            tirx.AllocBuffer(starts),
+            tirx.AllocBuffer(starts), *([] if self.nodes is None else self.nodes.allocated),
             loop("j", KEYS, index(0), lambda j: tirx.BufferStore(
                 starts, j * index(self.shape.features), [j])),
             tirx.Bind(count, self.keys.count(rows.sequence)),
             *self._each(rows, lambda r, h, i: self._loaded(rows, r, h, i, count)),
-            tile.started(),
-            tirx.Bind(begin, tirx.FloorDiv(as_dtype(load(tile.first, index(0)), INDEX),
-                                           index(KEYS))),
-            tirx.Bind(end, tirx.FloorDiv(as_dtype(load(tile.last, last), INDEX)
-                                         + index(KEYS - 1), index(KEYS))),
+            tile.started(start_of_total(rows.part)),
+            *(tirx.Bind(var, value) for var, value in zip((begin, end), bounds, strict=True)),
             tirx.IfThenElse(begin < end, self._located(rows, begin, count), None),
             loop("t", tirx.Max(end - begin, index(0)), index(0), lambda t: self._keys(
                 rows, begin + t, count, scratch, starts)),
+            self._finished(rows),
+        ])  # fmt: skip
+
+    def _tiles(self) -> tuple[Any, Any]:
+        """The first tile of keys that a task sees, and the one after its last."""
+        first = load(self.tile.first, index(0))
+        last = load(self.tile.last, index(self.shape.vectors - 1))
+        return (tirx.FloorDiv(as_dtype(first, INDEX), index(KEYS)),
+                tirx.FloorDiv(as_dtype(last, INDEX) + index(KEYS - 1), index(KEYS)))  # fmt: skip
+
+    def _finished(self, rows: RowTile) -> Any:
+        """Store results, or keep those of a part."""
+        stored = seq(self._each(rows, lambda r, h, i: self._stored(rows, r, h, i)))
+        if self.parts is None:
+            return stored
+        saved = self.parts.saved(self.tile, rows.task * self.parts.count + rows.part)
+        return tirx.IfThenElse(tirx.EQ(self.parts.count, index(1)), stored, saved)
+
+    def _combined(self, rows: RowTile) -> Any:
+        """Combine the parts of a tile of rows and one head of keys, and store the results."""
+        assert self.parts is not None
+        return seq([
+            *self.tile.allocated, self.tile.started(real(0.0)),
+            self.parts.combined(self.tile, rows.task),
             *self._each(rows, lambda r, h, i: self._stored(rows, r, h, i)),
         ])  # fmt: skip
 
@@ -121,7 +160,9 @@ class _Kernel:
         start = (row * index(operands.heads) + self._head(rows, h)) * index(self.shape.features)
         first, last = rows.seen(operands, local, count)
         factor = operands.scalars[3] * tirx.FloatImm(WIDE, math.log2(math.e))
-        position, goal = operands.at("positions", row), i * index(self.shape.features)
+        goal = i * index(self.shape.features)
+        # trees over pages have no positions, and turn nothing
+        position = operands.at("positions", row) if "positions" in operands.roles else index(0)
         copied = loop("c", self.shape.chunks, index(0), lambda c: store(
             tile.queries, wide(self.queries, place + c * index(lanes), lanes),
             goal + c * index(lanes), lanes))  # fmt: skip
@@ -134,6 +175,7 @@ class _Kernel:
                 tile.queries, load(tile.queries, goal + d) * factor, [goal + d])),
             tirx.BufferStore(tile.first, tirx.Cast("int32", first), [i]),
             tirx.BufferStore(tile.last, tirx.Cast("int32", last), [i]),
+            *([] if self.nodes is None else [self.nodes.noted(rows, local, i)]),
         ])  # fmt: skip
 
     def _located(self, rows: RowTile, tile: Any, count: Any) -> Any:
@@ -142,10 +184,9 @@ class _Kernel:
     def _keys(self, rows: RowTile, tile: Any, count: Any, scratch: Any, starts: Any) -> Any:
         """The work of a tile of keys; it finds the next one while values are on their way."""
         keys, lanes, base = self.keys, self.shape.lanes, tile * index(KEYS)
-        offset = self.operands.at("key_offsets", rows.sequence) + base
         turn = loop("j", KEYS, index(0), lambda j: self.rotation.turned(
-            keys.keys, load(keys.key_starts, j), offset + j, scratch,
-            j * index(self.shape.features)))  # fmt: skip
+            keys.keys, load(keys.key_starts, j), keys.position(rows.sequence, base + j, count),
+            scratch, j * index(self.shape.features)))  # fmt: skip
 
         def turned_key(row: Any, at: Any) -> Any:
             return load(scratch, row + at, lanes)
@@ -158,7 +199,8 @@ class _Kernel:
         return seq([
             keys.found_values(), tirx.IfThenElse(self.rotation.wanted, turned, direct),
             self._located(rows, tile + index(1), count),
-            softmax(self.tile, base), weigh(self.tile, keys),
+            *([] if self.nodes is None else [self.nodes.located(rows.sequence, base, count)]),
+            softmax(self.tile, base, self.nodes), weigh(self.tile, keys),
         ])  # fmt: skip
 
     def _stored(self, rows: RowTile, r: Any, h: Any, i: Any) -> Any:

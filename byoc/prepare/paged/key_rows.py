@@ -12,9 +12,10 @@ from tvm import tirx
 
 from ....analysis.blocks.tir import loop, seq
 from ....analysis.lifting.tir.node import as_dtype, items
+from ..loops.bfloat16_words import BITS, HALF
 from .attention_operands import AttentionOperands
 from .tile_shape import KEYS
-from .vector_terms import BITS, HALF, INDEX, index, load
+from .vector_terms import INDEX, index, load
 
 #: Bytes of a cache line.
 LINE = 64
@@ -93,6 +94,22 @@ class KeyRows:
             ])  # fmt: skip
 
         return loop("j", KEYS, index(0), place)
+
+    def position(self, sequence: Any, key: Any, count: Any) -> Any:
+        """Return the position of a key; that of one behind the last key means nothing.
+
+        Args:
+            sequence: The sequence.
+            key: The key.
+            count: The number of keys.
+        """
+        operands = self.operands
+        if "key_offsets" in operands.roles:
+            return operands.at("key_offsets", sequence) + key
+        if "positions" not in operands.roles:
+            return key
+        row = operands.at("key_indptr", sequence) + tirx.Min(key, count - index(1))
+        return operands.at("positions", row)
 
     def found_values(self) -> Any:
         """Return a statement that finds the values of the keys of a tile."""

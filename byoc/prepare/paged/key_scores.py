@@ -14,10 +14,11 @@ from typing import Any
 from tvm import tirx
 
 from ....analysis.blocks.tir import loop, seq
+from ..loops.bfloat16_words import WIDE
 from .key_rows import KeyRows, requested
 from .query_tile import QueryTile
 from .tile_shape import KEYS
-from .vector_terms import WIDE, Steps, index, load, real, store, vector_type
+from .vector_terms import Steps, index, load, real, store, vector_type
 
 #: Reads the vector of a key that begins at an element, from where its row begins.
 ReadKey = Callable[[Any, Any], Any]

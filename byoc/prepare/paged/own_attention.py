@@ -33,20 +33,18 @@ def own_attention(mod: Any, target: Any) -> Any:
 
 def _replaced(func: Any, cpu: VectorUnits) -> Any:
     """Return a PrimFunc with a kernel of our own; the same function if it has none."""
-    if not isinstance(func, tirx.PrimFunc) or not _ends_in_factors(func):
+    if not isinstance(func, tirx.PrimFunc) or not _has_factors(func):
         return func
     info = op_info(func)
     operands = AttentionOperands.of(func, info) if isinstance(info, OpInfo) else info
     return func if isinstance(operands, Refusal) else attention_kernel(func, operands, cpu)
 
 
-def _ends_in_factors(func: Any) -> bool:
-    """Return whether the last parameters are three numbers, as those of attention are.
+def _has_factors(func: Any) -> bool:
+    """Return whether three numbers follow each other among the parameters, as for attention.
 
     They are the factor of positions, the base of frequencies and the factor of scores. Few other
     functions have such, and reading a function takes long.
     """
-    last = items(func.params)[-3:]
-    return len(last) == 3 and all(
-        not is_buffer_var(p) and str(p.ty.dtype) == "float32" for p in last
-    )
+    numbers = [not is_buffer_var(p) and str(p.ty.dtype) == "float32" for p in items(func.params)]
+    return any(all(numbers[k : k + 3]) for k in range(len(numbers) - 2))

@@ -8,8 +8,9 @@ from typing import Any
 from tvm import tirx
 
 from ....analysis.blocks.tir import loop, seq
+from ..loops.bfloat16_words import WIDE
 from .tile_shape import KEYS, TileShape
-from .vector_terms import WIDE, index, real, store
+from .vector_terms import index, real, store
 
 #: Where TVM's kernels start the maximum of scores: keys below it weigh nothing.
 LOWEST = -5e4
@@ -60,12 +61,16 @@ class QueryTile:
             self.queries, self.sums, self.scores, self.top, self.total, self.factor, self.first,
             self.last)]  # fmt: skip
 
-    def started(self) -> Any:
-        """Return the start of sums, as TVM's kernels have it."""
+    def started(self, total: Any) -> Any:
+        """Return the start of sums.
+
+        Args:
+            total: The start of the sum of weights; TVM's kernels start with 1.
+        """
         lanes = self.shape.lanes
         return loop("i", self.shape.vectors, index(0), lambda i: seq([
             tirx.BufferStore(self.top, real(LOWEST), [i]),
-            tirx.BufferStore(self.total, real(1.0), [i]),
+            tirx.BufferStore(self.total, total, [i]),
             loop("c", self.shape.chunks, index(0), lambda c: store(
                 self.sums, real(0.0, lanes), i * index(self.shape.features) + c * index(lanes),
                 lanes)),

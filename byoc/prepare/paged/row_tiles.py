@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm import tirx
@@ -24,6 +24,8 @@ class RowTile:
         start: The first row of the sequence.
         length: The number of its rows.
         first: The first row of the tile, counted in the sequence; one of its rows.
+        task: The number of the tile and head of keys, among all.
+        part: The part of its keys.
     """
 
     sequence: Any
@@ -31,6 +33,8 @@ class RowTile:
     start: Any
     length: Any
     first: Any
+    task: Any
+    part: Any
 
     def local(self, r: Any) -> Any:
         """Return the place of row r of the tile in its sequence; behind the last one, that one."""
@@ -55,36 +59,56 @@ class RowTile:
         return index(0), tirx.if_then_else(causal, tirx.Min(end, count), count)
 
 
-def row_tiles(
-    operands: AttentionOperands, rows: int, parallel: bool, body: Callable[[RowTile], Any]
-) -> Any:
-    """Return the loop over all tiles of rows and heads of keys.
+def task_count(operands: AttentionOperands, rows: int) -> Any:
+    """Return the number of tiles of rows and heads of keys; some of them may be empty.
 
     Args:
         operands: The operands.
         rows: The rows of a tile.
+    """
+    total, groups = as_dtype(operands["query"].ty.shape[0], INDEX), index(operands.groups)
+    if operands.single:
+        return total * groups
+    return (tirx.FloorDiv(total, index(rows)) + _batch(operands)) * groups
+
+
+def row_tiles(
+    operands: AttentionOperands, rows: int, parts: Any, parallel: bool,
+    body: Callable[[RowTile], Any],
+) -> Any:  # fmt: skip
+    """Return the loop over all tiles of rows, heads of keys, and parts of keys.
+
+    Args:
+        operands: The operands.
+        rows: The rows of a tile.
+        parts: The parts of the keys.
         parallel: Whether to run tiles in parallel.
         body: Returns the work of a tile.
     """
     kind = tirx.ForKind.PARALLEL if parallel else tirx.ForKind.SERIAL
     groups = index(operands.groups)
-    total = as_dtype(operands["query"].ty.shape[0], INDEX)
-    if "query_indptr" not in operands.roles:
-        return loop("task", total * groups, index(0), lambda task: body(RowTile(
-            tirx.FloorDiv(task, groups), tirx.FloorMod(task, groups), tirx.FloorDiv(task, groups),
-            index(1), index(0))), kind)  # fmt: skip
-    batch = as_dtype(operands["query_indptr"].ty.shape[0], INDEX) - index(1)
-    most = tirx.FloorDiv(total, index(rows)) + batch  # each sequence may have an incomplete tile
-    return loop("task", most * groups, index(0), lambda task: _found(
-        operands, rows, batch, tirx.FloorDiv(task, groups), tirx.FloorMod(task, groups), body),
-        kind)  # fmt: skip
+
+    def work(number: Any) -> Any:
+        task, part, tile, group = (tirx.Var(n, INDEX) for n in ("task", "part", "tile", "group"))
+        values = (tirx.FloorDiv(number, parts), tirx.FloorMod(number, parts),
+                  tirx.FloorDiv(task, groups), tirx.FloorMod(task, groups))  # fmt: skip
+        place = RowTile(tile, group, tile, index(1), index(0), task, part)
+        done = body(place) if operands.single else _found(operands, rows, place, body)
+        names = (task, part, tile, group)
+        return seq([*(tirx.Bind(n, v) for n, v in zip(names, values, strict=True)), done])
+
+    return loop("number", task_count(operands, rows) * parts, index(0), work, kind)
+
+
+def _batch(operands: AttentionOperands) -> Any:
+    return as_dtype(operands["query_indptr"].ty.shape[0], INDEX) - index(1)
 
 
 def _found(
-    operands: AttentionOperands, rows: int, batch: Any, number: Any, group: Any,
-    body: Callable[[RowTile], Any],
-) -> Any:  # fmt: skip
+    operands: AttentionOperands, rows: int, numbered: RowTile, body: Callable[[RowTile], Any]
+) -> Any:
     """The work of a tile by its number, counted through all sequences; none behind the last."""
+    batch, number = _batch(operands), numbered.sequence
     sequence, tile = (tirx.decl_buffer([1], INDEX, name=n) for n in ("sequence", "tile"))
     zero = index(0)
     b, t = load(sequence, zero), load(tile, zero)
@@ -94,9 +118,10 @@ def _found(
 
     tiles = tirx.FloorDiv(starts(b + index(1)) - starts(b) + index(rows - 1), index(rows))
     before = tirx.if_then_else(b < batch, t >= tiles, tirx.const(False, "bool"))
-    names = [tirx.Var(n, INDEX) for n in ("sequence", "start", "length", "first")]
-    found = RowTile(names[0], group, *names[1:])
-    values = (b, starts(names[0]), starts(names[0] + index(1)) - names[1], t * index(rows))
+    names = {n: tirx.Var(n, INDEX) for n in ("sequence", "start", "length", "first")}
+    found = replace(numbered, **names)
+    end = starts(found.sequence + index(1))
+    values = (b, starts(found.sequence), end - found.start, t * index(rows))
     return seq([
         tirx.AllocBuffer(sequence), tirx.AllocBuffer(tile),
         tirx.BufferStore(sequence, zero, [zero]), tirx.BufferStore(tile, number, [zero]),
@@ -105,6 +130,7 @@ def _found(
             tirx.BufferStore(sequence, b + index(1), [zero]),
         ])),
         tirx.IfThenElse(b < batch, seq([
-            *(tirx.Bind(n, v) for n, v in zip(names, values, strict=True)), body(found),
+            *(tirx.Bind(n, v) for n, v in zip(names.values(), values, strict=True)),
+            body(found),
         ]), None),
     ])  # fmt: skip

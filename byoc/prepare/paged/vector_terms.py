@@ -9,9 +9,9 @@ from typing import Any
 
 from tvm import tirx
 
-INDEX, WIDE = "int64", "float32"
-#: Numbers that are read and written as words, since TVM's pass for them takes no views of buffers.
-HALF, BITS = "bfloat16", "uint16"
+from ..loops.bfloat16_words import BITS, HALF, WIDE, number_of, rounded, word_of
+
+INDEX = "int64"
 #: Terms of the series of ``2^x`` around 0: for |x| <= 1/2 the first one left out is below 2^-27.
 _TERMS = 8
 #: The least exponent of a normal float32; powers below it are 0.
@@ -52,9 +52,7 @@ def wide(buffer: Any, place: Any, lanes: int = 1) -> Any:
     """Return successive elements of a flat buffer as float32; words are bfloat16."""
     value, dtype = load(buffer, place, lanes), str(buffer.ty.dtype)
     if dtype == BITS:
-        word = tirx.Cast(vector_type("uint32", lanes), value)
-        shifted = tirx.shift_left(word, _word(16, lanes))
-        return tirx.reinterpret(vector_type(WIDE, lanes), shifted)
+        return number_of(value, lanes)
     return value if dtype == WIDE else tirx.Cast(vector_type(WIDE, lanes), value)
 
 
@@ -62,8 +60,7 @@ def store(buffer: Any, value: Any, place: Any, lanes: int = 1) -> Any:
     """Return the store of a float32 vector in a flat buffer, in its dtype; words are bfloat16."""
     dtype = str(buffer.ty.dtype)
     if dtype == BITS:
-        upper = tirx.shift_right(rounded_word(value, lanes), _word(16, lanes))
-        value = tirx.Cast(vector_type(BITS, lanes), upper)
+        value = word_of(value, lanes)
     elif dtype != WIDE:
         value = tirx.Cast(vector_type(dtype, lanes), value)
     return tirx.BufferStore(buffer, value, [ramp(place, lanes)])
@@ -72,22 +69,8 @@ def store(buffer: Any, value: Any, place: Any, lanes: int = 1) -> Any:
 def narrowed(value: Any, dtype: str) -> Any:
     """Return a float32 rounded to a dtype of fewer bits, as float32."""
     if dtype == HALF:
-        return tirx.reinterpret(WIDE, rounded_word(value, 1))
+        return rounded(value)
     return value if dtype == WIDE else tirx.Cast(WIDE, tirx.Cast(dtype, value))
-
-
-def rounded_word(value: Any, lanes: int) -> Any:
-    """Return the bits of a float32 rounded to even in the upper 16 of them; NaN stays NaN."""
-    bits = tirx.reinterpret(vector_type("uint32", lanes), value)
-    odd = tirx.bitwise_and(tirx.shift_right(bits, _word(16, lanes)), _word(1, lanes))
-    even = bits + _word(0x7FFF, lanes) + odd
-    is_nan = tirx.bitwise_and(bits, _word(0x7FFFFFFF, lanes)) > _word(0x7F800000, lanes)
-    quiet = tirx.bitwise_or(bits, _word(0x400000, lanes))
-    return tirx.bitwise_and(tirx.Select(is_nan, quiet, even), _word(0xFFFF0000, lanes))
-
-
-def _word(value: int, lanes: int) -> Any:
-    return spread(tirx.const(value, "uint32"), lanes)
 
 
 class Steps:

@@ -15,23 +15,26 @@ from typing import Any
 from tvm import tirx
 
 from ....analysis.blocks.tir import loop, seq
+from ..loops.bfloat16_words import WIDE
 from .key_rows import KeyRows, requested
 from .query_tile import LOWEST, QueryTile
 from .tile_shape import KEYS
-from .vector_terms import WIDE, Steps, index, load, ramp, real, spread, store, vector_type, wide
+from .tree_nodes import TreeNodes
+from .vector_terms import Steps, index, load, ramp, real, spread, store, vector_type, wide
 
 
-def softmax(tile: QueryTile, base: Any) -> Any:
+def softmax(tile: QueryTile, base: Any, nodes: TreeNodes | None) -> Any:
     """Return the weights of a tile of keys, in place of scores, and corrected sums of them.
 
     Args:
         tile: The queries.
         base: The first key of the tile.
+        nodes: The nodes of trees that queries and keys are.
     """
-    return loop("i", tile.shape.vectors, index(0), lambda i: _row_of_weights(tile, i, base))
+    return loop("i", tile.shape.vectors, index(0), lambda i: _row_of_weights(tile, i, base, nodes))
 
 
-def _row_of_weights(tile: QueryTile, i: Any, base: Any) -> Any:
+def _row_of_weights(tile: QueryTile, i: Any, base: Any, nodes: TreeNodes | None) -> Any:
     lanes, steps = min(tile.shape.lanes, KEYS), Steps()
     first, last = (steps.bind(load(b, i), "int32") for b in (tile.first, tile.last))
     start = tirx.Cast("int32", base)
@@ -40,6 +43,8 @@ def _row_of_weights(tile: QueryTile, i: Any, base: Any) -> Any:
     for k, place in zip(range(0, KEYS, lanes), places, strict=True):
         column = ramp(start + tirx.IntImm("int32", k), lanes)
         inside = tirx.And(column >= spread(first, lanes), column < spread(last, lanes))
+        if nodes is not None:
+            inside = tirx.And(inside, nodes.seen(i, k, lanes))
         score = tirx.Select(inside, load(tile.scores, place, lanes), real(LOWEST, lanes))
         seen.append(inside)
         scores.append(steps.keep(score, lanes=lanes))

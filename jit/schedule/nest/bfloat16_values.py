@@ -19,9 +19,8 @@ from tvm import tirx
 from ....analysis.blocks.tir import dtype_of, is_guard
 from ....analysis.lifting.tir.node import NodeDict, items
 from ....analysis.support.tvm_compat import TensorLoad
+from ....byoc.prepare.loops.bfloat16_words import BITS, HALF, WIDE, number_of, rounded, word_of
 from ....byoc.prepare.loops.round_bfloat16 import Rule, rounding_rules
-from ....byoc.prepare.paged.vector_terms import BITS, HALF, WIDE, narrowed, wide
-from ....byoc.prepare.paged.vector_terms import store as narrow_store
 from .program import Unscheduled
 
 _ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Min, tirx.Max)
@@ -50,7 +49,7 @@ def with_rounded_casts(func: Any) -> Any:
         value = tirx.call_intrin(WIDE, node.op, *(tirx.Cast(WIDE, e) for e in values))
         return tirx.Cast(HALF, value)
 
-    rules = rounding_rules(items(func.params), lambda value: narrowed(value, HALF))
+    rules = rounding_rules(items(func.params), rounded, lambda value: tirx.Cast(HALF, value))
     body = tvm_ffi.structural_mutate(func.body, [*rules, (tvm.ir.Call, call)])
     return func.with_body(body)
 
@@ -105,20 +104,20 @@ class _Variables:
     def _load(self, node: Any, mutator: Any) -> Any:
         if (new := self._new.get(node.source)) is not None:
             places = [mutator.mutate(i) for i in node.indices]
-            return wide(new, *places) if dtype_of(new) == BITS else tirx.BufferLoad(new, places)
+            value = tirx.BufferLoad(new, places)
+            return number_of(value) if dtype_of(new) == BITS else value
         node = mutator.default_mutate(node)
         if _type(node) != HALF:
             return node
-        word = tirx.Cast("uint32", tirx.reinterpret("uint16", node))
-        return tirx.reinterpret(WIDE, tirx.shift_left(word, tirx.const(16, "uint32")))
+        return number_of(tirx.reinterpret(BITS, node))
 
     def _store(self, node: Any, mutator: Any) -> Any:
         value, buffer = mutator.mutate(node.value), self._of(node.buffer)
         places = [mutator.mutate(i) for i in node.indices]
         if not buffer.same_as(node.buffer) and dtype_of(buffer) == BITS:
-            return narrow_store(buffer, value, *places)
-        if dtype_of(buffer) == HALF:
-            value = tirx.Cast(HALF, value)
+            value = word_of(value)
+        elif dtype_of(buffer) == HALF:  # TVM's cast makes an infinity or a zero of some NaN
+            value = tirx.reinterpret(HALF, word_of(value))
         return tirx.BufferStore(buffer, value, places)
 
     def _bind(self, node: Any, mutator: Any) -> Any:

@@ -106,6 +106,7 @@ def _values(
             places = rng.permutation((sum(counts) + 2) * page)[: 2 * rows[-1]]
             out["positions"] = places.reshape(2, -1).astype("int32")
             out["indptr"] = _starts((rows[-1] - 2, 2, 0))
+    out |= {k: np.asarray(v, "int64") for k, v in (("source", 3), ("target", 1), ("length", 5))}
     out["tree"] = _trees()
     return out
 

@@ -57,7 +57,8 @@ def test_a_number_is_an_operand_without_dimensions(dtype: str, after: bool) -> N
     ("value", "dtype", "scalar"),
     [("a", "int32", "int32"), ("a", "int64", "int64"), ("a", "float32", "float32"),
      ("a", "bool", "bool"), ('T.Cast("float16", a)', "float16", "int32"),
-     ('T.Cast("float16", a)', "float16", "float32"), ('T.Cast("int64", a)', "int64", "int32")],
+     ('T.Cast("float16", a)', "float16", "float32"), ('T.Cast("int64", a)', "int64", "int32"),
+     ('T.Cast("int32", a)', "int32", "int64")],
 )  # fmt: skip
 def test_a_tensor_can_be_full_of_a_scalar(value: str, dtype: str, scalar: str) -> None:
     func = _func(value, dtype, scalar, after=True)
@@ -81,7 +82,8 @@ def test_the_value_of_a_scalar_is_the_operands() -> None:
 @pytest.mark.parametrize(
     ("value", "out", "scalar"),
     [("a + 1", "int32", "int32"), ("a * a", "int64", "int64"),
-     ('T.Cast("int8", a)', "int32", "int32"), ("a * T.float32(2)", "float32", "float32")],
+     ('T.Cast("int8", a)', "int32", "int32"), ("a * T.float32(2)", "float32", "float32"),
+     ('T.Cast("int64", T.Cast("int32", a))', "int64", "int64")],
 )  # fmt: skip
 def test_a_changed_scalar_does_not_fill(value: str, out: str, scalar: str) -> None:
     if "int8" in value:

@@ -30,6 +30,8 @@ class Case:
         turned: Whether queries and keys are turned first.
         hidden: Tokens that are hidden in each sequence, from the one of its number on.
         window: The window of causal attention.
+        trees: The parents of the nodes that the last keys are, for each sequence; -1 for a root.
+        scaling: The scaling of rotary embeddings, as MLC-LLM's models have it.
     """
 
     groups: int
@@ -43,6 +45,8 @@ class Case:
     turned: int = 0
     hidden: tuple[tuple[int, int], ...] = ()
     window: int = 0
+    trees: tuple[tuple[int, ...], ...] = ()
+    scaling: tuple[tuple[str, Any], ...] = ()
 
     @property
     def sizes(self) -> tuple[int, int, int, str]:
@@ -63,6 +67,8 @@ class Batch:
             "key_offsets": self.rng.integers(0, 9, len(case.rows)).astype("int32"),
             "causal": case.causal, "rotary_mode": case.turned, "rope_scale": ROPE_SCALE,
             "rope_theta": THETA, "scale": SCALE,
+            "tree_indptr": _starts([len(t) for t in case.trees]),
+            "tree": np.asarray([n for t in case.trees for n in numbered(t)], "int32"),
         }  # fmt: skip
 
     def paged(self) -> None:
@@ -87,6 +93,10 @@ class Batch:
         self.operands |= {"keys": self._floats(*shape), "values": self._floats(*shape),
                           "key_indptr": _starts(self.case.tokens)}  # fmt: skip
 
+    def unread(self, place: int) -> Any:
+        """Return what trees over pages take and do not read: positions, factors and the mode 0."""
+        return self.operands[{6: "key_offsets", 7: "positions"}[place]] if place < 8 else 0
+
     def attention(self) -> tuple[Array, Array]:
         """Return attention and the logarithms of sums, row by row."""
         case, rows = self.case, sum(self.case.rows)
@@ -97,7 +107,7 @@ class Batch:
             keys, values = self._rows_of(b)
             for i, h in itertools.product(range(length), range(case.heads)):
                 row = starts[b] + i
-                seen = self._seen(i, length, len(keys))
+                seen = self._seen(b, i, len(keys))
                 if not seen:
                     continue
                 group = h // (case.heads // case.groups)
@@ -105,8 +115,8 @@ class Batch:
                 q = self.operands["query"][row, h].astype("float64")
                 if case.turned:
                     q = self._turned(q, self.operands["positions"][row])
-                    first = self.operands["key_offsets"][b]
-                    k = np.stack([self._turned(x, first + j) for x, j in zip(k, seen, strict=True)])
+                    k = np.stack([self._turned(x, self._position(b, j))
+                                  for x, j in zip(k, seen, strict=True)])  # fmt: skip
                 scores = k @ q * SCALE
                 weights = np.exp(scores - scores.max())
                 out[row, h] = weights @ v / weights.sum()
@@ -128,23 +138,79 @@ class Batch:
         both = np.stack(found) if found else np.zeros((0, 2, *pages.shape[2:3], pages.shape[4]))
         return both[:, 0], both[:, 1]
 
-    def _seen(self, i: int, length: int, count: int) -> range:
+    def _position(self, b: int, j: int) -> int:
+        if self.case.trees:
+            return int(self.operands["positions"][self.operands["key_indptr"][b] + j])
+        return int(self.operands["key_offsets"][b] + j)
+
+    def _seen(self, b: int, i: int, count: int) -> list[int]:
+        length = self.case.rows[b]
+        if self.case.trees:
+            parents = self.case.trees[b]
+            before, node = count - len(parents), i + len(parents) - length
+            above = []
+            while node >= 0:
+                above.append(before + node)
+                node = parents[node]
+            return [*range(before), *reversed(above)]
         if not self.case.causal:
-            return range(count)
+            return list(range(count))
         if self.case.window:
-            return range(max(count - max(self.case.window - i - 1, 0), 0), count)
-        return range(max(min(count - length + i + 1, count), 0))
+            return list(range(max(count - max(self.case.window - i - 1, 0), 0), count))
+        return list(range(max(min(count - length + i + 1, count), 0)))
 
     def _turned(self, x: Array, position: int) -> Array:
         half = len(x) // 2
-        angle = position * ROPE_SCALE / THETA ** (np.arange(half) / half)
-        low, high = x[:half], x[half:]
-        out = np.concatenate([np.cos(angle) * low - np.sin(angle) * high,
-                              np.cos(angle) * high + np.sin(angle) * low])  # fmt: skip
+        frequencies, magnitude = scaled(len(x), dict(self.case.scaling))
+        angle = position * ROPE_SCALE * frequencies
+        cos, sin = np.cos(angle) * magnitude, np.sin(angle) * magnitude
+        out = cos * x + sin * np.concatenate([-x[half:], x[:half]])
         return np.asarray(out.astype(_type(self.case.dtype)).astype("float64"))
 
     def _floats(self, *shape: int) -> Array:
         return np.asarray(self.rng.standard_normal(shape).astype(_type(self.case.dtype)))
+
+
+def numbered(parents: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Return the number of each node in depth-first order, and the first after its descendants."""
+    out = [(0, 0)] * len(parents)
+
+    def visit(node: int, number: int) -> int:
+        after = number + 1
+        for child, parent in enumerate(parents):
+            if parent == node:
+                after = visit(child, after)
+        out[node] = (number, after)
+        return after
+
+    count = 0
+    for root, parent in enumerate(parents):
+        if parent < 0:
+            count = visit(root, count)
+    return out
+
+
+def scaled(features: int, scaling: dict[str, Any]) -> tuple[Array, float]:
+    """Return the frequency of each feature, and the factor of cosine and sine."""
+    d = np.arange(features)
+    plain = THETA ** -(2 * d % features / features)
+    kind = scaling.get("rope_type")
+    if kind is None:
+        return plain, 1.0
+    original = scaling["original_max_position_embeddings"]
+    if kind == "longrope":
+        ratio = scaling["max_position_embeddings"] / original
+        return plain, float(np.sqrt(1 + np.log(ratio) / np.log(original)))
+    slow = plain / scaling["factor"]
+    if kind == "llama3":
+        low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
+        share = np.clip((original * plain / (2 * np.pi) - low) / (high - low), 0, 1)
+    else:
+        turns = np.array([scaling["beta_fast"], scaling["beta_slow"]])
+        low, high = features * np.log(original / (turns * 2 * np.pi)) / (2 * np.log(THETA))
+        low, high = max(low, 0), min(high, features - 1)
+        share = 1 - np.clip((d - low) / (high - low), 0, 1)
+    return slow * (1 - share) + plain * share, 1.0
 
 
 def _type(dtype: str) -> Any:

@@ -2,84 +2,23 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
-import ml_dtypes
-import numpy as np
 import pytest
 import tvm
-from tvm.tirx.buffer import is_buffer_var
+from tvm import tirx
 
-from opinfo.analysis import OpInfo, op_info
 from opinfo.analysis.paged.library_kernels import _target
-from opinfo.analysis.support.ir.constructors import constructor_of
 from opinfo.byoc.codegen.host_target import native_target
+from opinfo.byoc.prepare.paged.key_parts import KeyParts
 from opinfo.byoc.prepare.paged.own_attention import own_attention
 from opinfo.testing.mutants import mutants
 from opinfo.testing.strip import strip
 
-from .attention_cases import Array, Batch, Case
-
-library = pytest.importorskip("tvm.relax.frontend.nn.llm.kv_cache")
-ERRORS = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 2e-2}
-
-
-def generated(kind: str, case: Case, cpu: bool) -> Any:
-    """TVM's kernel for a case, without names."""
-    groups, heads, features, dtype = case.sizes
-    where = () if cpu else (_target(),)
-    page = {} if case.page == 16 else {"page_size": case.page}
-    suffix = "_cpu" if cpu else ""
-    if kind == "ragged":
-        make = getattr(library, f"_attention_prefill_ragged{suffix}")
-        return strip(make(groups, heads, features, features, dtype, {}, *where))
-    make = getattr(library, f"_attention_{kind}{suffix}")
-    window = {"sliding_window_size": case.window} if case.window and kind == "prefill" else {}
-    return strip(make(*case.sizes, bool(case.hidden), {}, *where, **page, **window))
-
-
-def attended(
-    kind: str, case: Case, cpu: bool = False, target: Any = None, own: bool = True
-) -> list[Array]:
-    """What the own kernel computes, or TVM's, and what numpy does."""
-    func = generated(kind, case, cpu)
-    info = op_info(func)
-    assert isinstance(info, OpInfo)
-    batch = Batch(case)
-    batch.ragged() if kind == "ragged" else batch.paged()
-    names = inspect.signature(constructor_of(info.name)).parameters
-    roles = dict(zip(info.operands, names, strict=False))
-    outputs = [np.zeros_like(batch.operands["query"]),
-               np.zeros(batch.operands["query"].shape[:2], "float32")]  # fmt: skip
-    rest = iter(map(tvm.runtime.tensor, outputs))
-    arguments = [
-        _argument(param, batch.operands[roles[k]]) if k in roles else next(rest)
-        for k, param in enumerate(func.params)
-    ]
-    mod = tvm.IRModule({"main": func.with_attr("global_symbol", "main")})
-    new = own_attention(mod, target or native_target())
-    assert not new["main"].same_as(mod["main"])
-    tvm.compile(new if own else mod, target=target or native_target())["main"](*arguments)
-    out, merged = (a.numpy() for k, a in enumerate(arguments) if k not in roles)
-    if case.dtype == "bfloat16" and out.dtype == "uint16":  # TVM's arrays have its bits
-        out = out.view(ml_dtypes.bfloat16)
-    return [out, merged, *batch.attention()]
-
-
-def _argument(param: Any, value: Any) -> Any:
-    return tvm.runtime.tensor(value) if is_buffer_var(param) else value
-
-
-def check(kind: str, case: Case, cpu: bool = False, target: Any = None, own: bool = True) -> None:
-    out, merged, expected, logarithms = attended(kind, case, cpu, target, own)
-    error = ERRORS[case.dtype]
-    assert np.abs(expected).max() > 0.2
-    np.testing.assert_allclose(out.astype("float64"), expected, rtol=error, atol=error)
-    np.testing.assert_allclose(merged, logarithms, rtol=error, atol=error)
-
+from .attention_cases import Case
+from .kernel_runs import check, generated, library
 
 ONE = (1, 1, 1, 1)
 DECODES = {
@@ -158,15 +97,43 @@ def test_tiles_run_in_several_threads(cpu: str) -> None:
     check("prefill", PREFILLS["causal"], target=tvm.target.Target(target))
 
 
+#: A target with two threads, and batches whose keys are split: 256 keys of a part at least.
+TWO = {"kind": "llvm", "mcpu": "haswell", "num-cores": 2}
+SPLIT = {
+    "one query": ("decode", Case(1, 4, 64, "float32", ONE[:1], (1300,))),
+    "turned, with short sequences": ("decode", Case(
+        1, 4, 32, "float16", ONE[:3], (900, 0, 70), turned=1)),
+    "rows": ("prefill", Case(1, 2, 64, "float32", (3,), (1000,))),
+    "a window": ("prefill", Case(1, 2, 64, "float32", (3, 4), (1000, 70),
+                                 hidden=((2, 5), (4, 20)), window=40)),
+    "nodes of a tree": ("paged tree", Case(1, 2, 64, "float32", (4,), (1000,),
+                                           trees=((-1, 0, 0, 1),))),
+    "keys that follow each other": ("ragged", Case(1, 4, 64, "bfloat16", (3,), (999,))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SPLIT)
+def test_keys_of_few_tasks_are_split_among_threads(name: str) -> None:
+    check(*SPLIT[name], target=tvm.target.Target(TWO))
+
+
+def test_split_keys_are_combined(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test above would also pass if keys were not split, and this one would not."""
+    monkeypatch.setattr(KeyParts, "combined", lambda *_: tirx.Evaluate(0))
+    with pytest.raises(AssertionError, match="Not equal"):
+        check(*SPLIT["one query"], target=tvm.target.Target(TWO))
+    check(*SPLIT["one query"], target=tvm.target.Target({**TWO, "num-cores": 1}))
+
+
 @cache
-def tree() -> Any:
-    return strip(library.tree_attn(1, 2, 32, "float16", {}, _target()))
+def moves() -> Any:
+    return strip(library._compact_kv_copy(1, 32, "float16", _target()))
 
 
 def test_other_functions_stay() -> None:
     case = DECODES["heads share keys"]
-    ((_, mutant), *_) = mutants(generated("decode", case, False))
-    for func in (tree(), mutant):
+    _, mutant = next(iter(mutants(generated("decode", case, False))))
+    for func in (moves(), mutant):
         mod = tvm.IRModule({"main": func})
         assert own_attention(mod, native_target()) is mod
 
