@@ -27,7 +27,7 @@ from examples.models import write
 
 from opinfo.analysis import recogniser_scope
 from opinfo.analysis.support.files.user_cache import user_cache
-from opinfo.byoc.backends.onednn.runtime_object import runtime_object
+from opinfo.byoc.backends.onednn.runtime_object import runtime_objects
 from opinfo.cli import app, main
 
 from .pages import ROOT, Block, blocks, name, pages
@@ -60,7 +60,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     It has the objects that g++ compiled for other tests, the same for all models.
     """
     folder = tmp_path_factory.mktemp("cache")
-    runtime_object()  # whoever needs it first compiles it
+    runtime_objects()  # whoever needs it first compiles it
     for kept in (*user_cache("onednn").glob("runtime-*.o"), *user_cache("runtimes").glob("*.o")):
         to = folder / kept.parent.name
         to.mkdir(mode=0o700, exist_ok=True)

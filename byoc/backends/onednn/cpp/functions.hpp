@@ -1,12 +1,11 @@
 
 // Regions as functions of TVM. It follows recipe.hpp.
 #include <atomic>
-#include <functional>
 
 namespace opinfo_onednn {
 namespace {
 
-using Make = std::function<std::shared_ptr<const Kernel>()>;
+using Make = Called<std::shared_ptr<const Kernel>()>;
 
 // The constants of the functions of one source; a library may have several.
 class GroupConstants {
@@ -18,7 +17,7 @@ class GroupConstants {
   }
 
   // Makes a kernel, which reads `constants()`, while these are the ones of this group.
-  std::shared_ptr<const Kernel> make(const Make& kernel) {
+  std::shared_ptr<const Kernel> make(Make kernel) {
     static std::mutex mutex;
     std::lock_guard<std::mutex> lock(mutex);
     const Exchanged exchanged(all_);
