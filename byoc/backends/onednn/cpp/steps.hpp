@@ -87,7 +87,8 @@ class Step {
  public:
   // `from` to `to`: the items of `post` that the primitive does too.
   Step(const Description& pd, const Post& post, size_t from, size_t to)
-      : implementation_(pd.implementation()), primitive_(pd), scratch_(pd.scratchpad()) {
+      : implementation_(pd.implementation()), primitive_(pd), scratch_(pd.scratchpad()),
+        scratch_bytes_(scratch_.bytes()) {
     for (size_t k = from; k < to; ++k)
       if (post.items[k].binary)
         add(DNNL_ARG_ATTR_MULTIPLE_POST_OP(static_cast<int>(k - from)) | DNNL_ARG_SRC_1,
@@ -126,13 +127,13 @@ class Step {
     if (work_) return work_->run(data);
     std::unique_ptr<Arguments> a = free_->take();
     if (!a) a = arguments();
-    for (size_t k = 0; k < given_.size(); ++k) a->own[k].set_data(data[given_[k].from]);
-    for (size_t k = 0; k < turned_.size(); ++k) {
-      const Memory from(turned_[k].desc, data[turned_[k].from]);
-      turned_[k].turn.execute(from, a->own[given_.size() + k]);
-    }
-    if (const size_t bytes = scratch_.bytes()) a->own.back().set_data(room<0>(bytes));
-    primitive_.execute(a->all.data(), a->all.size());
+    Arguments& now = *a;
+    const Memory* own = now.own.data();
+    const Given* given = given_.data();
+    for (size_t k = given_.size(); k > 0; --k, ++own, ++given) own->set_data(data[given->from]);
+    for (const Turned& t : turned_) t.turn.execute(Memory(t.desc, data[t.from]), *own++);
+    if (scratch_bytes_ > 0) own->set_data(room<0>(scratch_bytes_));
+    primitive_.execute(now.all.data(), now.all.size());
     wait();
     free_->give(std::move(a));
     return true;
@@ -184,7 +185,7 @@ class Step {
     };
     for (const Given& g : given_) own(g.arg, Memory(g.desc, nullptr));
     for (const Turned& t : turned_) own(t.arg, Memory(t.wanted));
-    if (scratch_.bytes() > 0) own(DNNL_ARG_SCRATCHPAD, Memory(scratch_, nullptr));
+    if (scratch_bytes_ > 0) own(DNNL_ARG_SCRATCHPAD, Memory(scratch_, nullptr));
     for (const Fixed& f : fixed_) a->all.push_back({f.arg, f.data.get()});
     return a;
   }
@@ -193,6 +194,7 @@ class Step {
   std::shared_ptr<const Work> work_;
   Primitive primitive_;
   MemoryDesc scratch_;
+  size_t scratch_bytes_ = 0;
   std::vector<Fixed> fixed_;
   std::vector<Given> given_;
   std::vector<Turned> turned_;

@@ -20,7 +20,7 @@ from .source import Converter, OneDnnFunction
 INTERFACE = "cpp/loops/interface.hpp"
 LOOPS = tuple(f"cpp/loops/{name}.hpp" for name in (
     "vectors", "streamed_panels", "rms_rows", "winograd_transforms", "winograd_tiles", "pictures",
-    "attention_tiles", "attention_rows",
+    "attention_tiles", "attention_rows", "compared",
 ))  # fmt: skip
 #: Forms of products and convolutions with such loops.
 OWN_FORMS = tuple(f"cpp/own/{name}.hpp" for name in ("threads", "streamed", "winograd"))

@@ -139,4 +139,10 @@ OPINFO_LINKAGE void OPINFO_RUNTIME(multiply_panel)(const opinfo_loops::Panel& p)
 // A row divided by the root of the mean of its squares, times a factor of each column.
 OPINFO_LINKAGE void OPINFO_RUNTIME(normalise)(const float* from, const float* factor, float* to,
                                               int64_t columns, float epsilon);
+// Numbers that neither vanish nor grow in products.
+OPINFO_LINKAGE void OPINFO_RUNTIME(fill)(float* to, int64_t count);
+// The largest difference, and the largest of the first numbers; those that are not numbers are left
+// out.
+OPINFO_LINKAGE void OPINFO_RUNTIME(compare)(const float* one, const float* two, int64_t count,
+                                            float* difference, float* size);
 #endif
