@@ -3,6 +3,36 @@
 namespace opinfo_loops {
 namespace {
 
+// A batch's element: its matrices, its terms, and memory for what a thread computes of it.
+struct AttendedElement {
+  Matrix queries, keys, values, result;
+  const Matrix* terms;
+  RowTerm* row_terms;
+  float *packed, *tall, *some, *scores, *sums, *totals;
+};
+
+inline Matrix matrix(const Attended& s, const AttendedOperand& o, int64_t element) {
+  const float* at = o.data;
+  for (int64_t k = s.axes; k-- > 0; element /= s.extents[k])
+    at += element % s.extents[k] * o.steps[k];
+  return {at, o.row, o.column};
+}
+
+inline AttendedElement element_of(const Attended& s, const AttendedOperand* operands,
+                                  int64_t element, char* memory) {
+  AttendedElement e{};
+  Matrix* const matrices[] = {&e.queries, &e.keys, &e.values, &e.result};
+  for (int k = 0; k < 4; ++k) *matrices[k] = matrix(s, operands[k], element);
+  float* own = reinterpret_cast<float*>(memory);
+  float** const parts[] = {&e.packed, &e.tall, &e.some, &e.scores, &e.sums, &e.totals};
+  for (int k = 0; k < Attended::kParts; own += s.size(k++)) *parts[k] = own;
+  Matrix* terms = reinterpret_cast<Matrix*>(own);
+  for (int64_t k = 0; k < s.terms; ++k) terms[k] = matrix(s, operands[4 + k], element);
+  e.terms = terms;
+  e.row_terms = reinterpret_cast<RowTerm*>(terms + s.terms);
+  return e;
+}
+
 template <typename Use>
 void over_panels(int64_t columns, Use use) {
   for (int64_t j = 0; j < columns; j += kTileColumns) use(j, lesser(kTileColumns, columns - j));
@@ -41,9 +71,9 @@ inline void attend_block(const Attended& s, const AttendedElement& e, int64_t fr
                      s.depth, e.scores + j, s.width, false);
     });
   for (int64_t i = 0; i < rows; ++i) {
-    for (int64_t k = 0; k < e.count; ++k)
+    for (int64_t k = 0; k < s.terms; ++k)
       e.row_terms[k] = {e.terms[k].at(from + i, 0), e.terms[k].column == 1};
-    e.totals[i] = add_terms(e.scores + i * s.width, s.keys, e.row_terms, e.count);
+    e.totals[i] = add_terms(e.scores + i * s.width, s.keys, e.row_terms, s.terms);
   }
   for (int64_t i = 0; i < rows; ++i)
     e.totals[i] = exponentials(e.scores + i * s.width, s.keys, e.totals[i]);
@@ -57,9 +87,10 @@ inline void attend_block(const Attended& s, const AttendedElement& e, int64_t fr
 }  // namespace opinfo_loops
 
 OPINFO_LINKAGE void OPINFO_RUNTIME(attend)(const opinfo_loops::Attended& s,
-                                           const opinfo_loops::AttendedElement& e, int64_t first,
-                                           int64_t count) {
+                                           const opinfo_loops::AttendedOperand* operands,
+                                           int64_t element, int64_t first, char* memory) {
   using namespace opinfo_loops;
+  const AttendedElement e = element_of(s, operands, element, memory);
   if (!s.few)
     over_panels(s.keys, [&](int64_t j, int64_t columns) {
       pack({e.keys.at(0, j), e.keys.row, e.keys.column}, s.depth, columns, e.packed + j * s.depth,
@@ -70,6 +101,7 @@ OPINFO_LINKAGE void OPINFO_RUNTIME(attend)(const opinfo_loops::Attended& s,
       pack({e.values.at(0, j), e.values.row, e.values.column}, s.keys, columns, e.tall + j * s.keys,
            whole_vectors(columns));
     });
-  for (int64_t from = first; from < first + count; from += s.block)
-    attend_block(s, e, from, lesser(s.block, first + count - from));
+  const int64_t end = lesser(first + s.part, s.rows);
+  for (int64_t from = first; from < end; from += s.block)
+    attend_block(s, e, from, lesser(s.block, end - from));
 }

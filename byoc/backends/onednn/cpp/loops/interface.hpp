@@ -90,19 +90,34 @@ struct RowTerm {
 
 // Sizes of attention. `width` and `out` are the columns of scores and sums in memory.
 struct Attended {
-  int64_t keys, depth, columns, width, out;
+  const int64_t* extents;  // of the batch
+  int64_t axes, rows;
+  int64_t part;  // rows of a thread
+  int64_t keys, depth, columns, terms, width, out;
   int64_t block;  // rows at a time
   float scale, factor;
   bool few, in_place;  // keys are not packed; values are not packed
+
+  // Elements of what a thread computes: packed keys and values, and of a block its queries, scores,
+  // sums and totals.
+  static constexpr int kParts = 6;
+  int64_t size(int part) const {
+    const int64_t all[kParts] = {depth * width, keys * out,  block * whole_vectors(depth),
+                                 block * width, block * out, block};
+    return whole_vectors(all[part]);
+  }
+  int64_t bytes() const {
+    int64_t out = terms * static_cast<int64_t>(sizeof(Matrix) + sizeof(RowTerm));
+    for (int k = 0; k < kParts; ++k) out += 4 * size(k);
+    return out;
+  }
 };
 
-// A batch's element: its matrices, its terms, and memory for what a thread computes of it.
-struct AttendedElement {
-  Matrix queries, keys, values, result;
-  const Matrix* terms;
-  RowTerm* row_terms;
-  int64_t count;  // of terms
-  float *packed, *tall, *some, *scores, *sums, *totals;
+// A tensor as one matrix for each element of the batch, with a step for each of its axes.
+struct AttendedOperand {
+  const float* data;
+  const int64_t* steps;
+  int64_t row, column;
 };
 
 // Some columns of a product with few rows: `weights` has them as `kPanel` elements for each of `depth`
@@ -128,10 +143,11 @@ OPINFO_LINKAGE void OPINFO_RUNTIME(gather)(const opinfo_loops::Picture& p, const
 // Transforms products to a tile of the result; whether all its sums are finite.
 OPINFO_LINKAGE bool OPINFO_RUNTIME(scatter)(const opinfo_loops::Picture& p, void* const* data,
                                             float* result, int64_t tile, const float* products);
-// Some rows of the result for one element of a batch.
+// A part of the rows from the first one on, for one element of a batch. Operands are queries, keys,
+// values, the result, and terms.
 OPINFO_LINKAGE void OPINFO_RUNTIME(attend)(const opinfo_loops::Attended& s,
-                                           const opinfo_loops::AttendedElement& e, int64_t first,
-                                           int64_t count);
+                                           const opinfo_loops::AttendedOperand* operands,
+                                           int64_t element, int64_t first, char* memory);
 // Weights in panels, whose rows and columns lie so far apart.
 OPINFO_LINKAGE void OPINFO_RUNTIME(pack_panels)(const float* data, int64_t row, int64_t column,
                                                 int64_t depth, int64_t columns, float* out);

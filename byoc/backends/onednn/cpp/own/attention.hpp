@@ -7,8 +7,7 @@ namespace opinfo_onednn {
 namespace {
 
 using opinfo_loops::kTileRows;
-using opinfo_loops::Matrix;
-using opinfo_loops::RowTerm;
+using opinfo_loops::AttendedOperand;
 using opinfo_loops::whole_vectors;
 
 // A tensor of a call or a constant as one matrix for each element of a batch, which has several axes.
@@ -18,10 +17,8 @@ struct Batched {
   int64_t row = 0, column = 0;
   std::vector<int64_t> steps;
 
-  Matrix matrix(void* const* data, const std::vector<int64_t>& dims, int64_t element) const {
-    const float* at = constant ? constant : static_cast<const float*>(data[from]);
-    for (size_t k = dims.size(); k-- > 0; element /= dims[k]) at += element % dims[k] * steps[k];
-    return {at, row, column};
+  AttendedOperand operand(void* const* data) const {
+    return {constant ? constant : static_cast<const float*>(data[from]), steps.data(), row, column};
   }
 };
 
@@ -62,9 +59,14 @@ class Attention : public Work {
 
   // True, as a step says: where sums are not finite, those of the separate operators are not either.
   bool run(void* const* data) const override {
+    std::vector<AttendedOperand> operands;
+    operands.reserve(4 + s_.terms.size());
+    for (const Batched* b : {&s_.queries, &s_.transposed, &s_.values, &s_.result})
+      operands.push_back(b->operand(data));
+    for (const Batched& t : s_.terms) operands.push_back(t.operand(data));
+    const AttendedOperand* all = operands.data();
     in_parallel(s_.elements * parts_, [&](int64_t k) {
-      const int64_t first = k % parts_ * part_;
-      attend(data, k / parts_, first, std::min(part_, s_.rows - first));
+      OPINFO_RUNTIME(attend)(sizes_, all, k / parts_, k % parts_ * part_, room<3>(sizes_.bytes()));
     });
     return true;
   }
@@ -82,8 +84,10 @@ class Attention : public Work {
       parts_ = std::min(threads, std::max<int64_t>(1, s_.rows / kFewestRows));
     part_ = divided(s_.rows, parts_);
     parts_ = (s_.rows + part_ - 1) / part_;
-    sizes_ = {s_.keys, s_.depth, s_.columns, width, out, divided(part_, (part_ + fit - 1) / fit),
-              s_.scale, s_.factor, part_ < kFew && s_.transposed.row == 1,
+    sizes_ = {s_.batch.data(), static_cast<int64_t>(s_.batch.size()), s_.rows, part_, s_.keys,
+              s_.depth, s_.columns, static_cast<int64_t>(s_.terms.size()), width, out,
+              divided(part_, (part_ + fit - 1) / fit), s_.scale, s_.factor,
+              part_ < kFew && s_.transposed.row == 1,
               s_.values.column == 1 && s_.columns % opinfo_loops::kLanes == 0};
   }
 
@@ -92,28 +96,6 @@ class Attention : public Work {
     if (count == 1) return rows;
     const int64_t each = (rows + count - 1) / count;
     return (each + kTileRows - 1) / kTileRows * kTileRows;
-  }
-
-  // Some rows of the result for one element of the batch.
-  void attend(void* const* data, int64_t element, int64_t first, int64_t count) const {
-    const auto matrix = [&](const Batched& b) { return b.matrix(data, s_.batch, element); };
-    opinfo_loops::AttendedElement e{};
-    e.queries = matrix(s_.queries), e.keys = matrix(s_.transposed);
-    e.values = matrix(s_.values), e.result = matrix(s_.result);
-    std::vector<Matrix> terms;
-    for (const Batched& t : s_.terms) terms.push_back(matrix(t));
-    const int64_t width = sizes_.width, out = sizes_.out, block = sizes_.block;
-    const int64_t sizes[] = {s_.depth * width, s_.keys * out, block * whole_vectors(s_.depth),
-                             block * width, block * out, block};
-    int64_t bytes = 0, k = 0;
-    for (int64_t size : sizes) bytes += 4 * whole_vectors(size);
-    float* own = reinterpret_cast<float*>(room<3>(bytes));
-    for (float** part : {&e.packed, &e.tall, &e.some, &e.scores, &e.sums, &e.totals})
-      *part = own, own += whole_vectors(sizes[k++]);
-    std::vector<RowTerm> row_terms(terms.size());
-    e.terms = terms.data(), e.row_terms = row_terms.data();
-    e.count = static_cast<int64_t>(terms.size());
-    OPINFO_RUNTIME(attend)(sizes_, e, first, count);
   }
 
   static constexpr int64_t kFewestRows = 24, kFew = 4;
