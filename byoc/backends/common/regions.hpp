@@ -17,8 +17,8 @@ class Text {
  public:
   Text& operator<<(const std::string& more) { return add(more.c_str()); }
   Text& operator<<(const char* more) { return add(more); }
-  template <typename Integer>
-  Text& operator<<(Integer more) {
+  template <typename Number, typename = std::enable_if_t<!std::is_pointer_v<Number>>>
+  Text& operator<<(Number more) {
     return add(std::to_string(more).c_str());
   }
   const std::string& all() const { return all_; }
