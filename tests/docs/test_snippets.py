@@ -27,7 +27,9 @@ from examples.models import write
 
 from opinfo.analysis import recogniser_scope
 from opinfo.analysis.support.files.user_cache import user_cache
-from opinfo.byoc.backends.onednn.runtime_object import runtime_object
+from opinfo.byoc.backends.common import kept_object
+from opinfo.byoc.backends.common.kept_file import DIGEST
+from opinfo.byoc.backends.onednn.runtime_object import runtime_objects
 from opinfo.cli import app, main
 
 from .pages import ROOT, Block, blocks, name, pages
@@ -60,12 +62,25 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     It has the objects that g++ compiled for other tests, the same for all models.
     """
     folder = tmp_path_factory.mktemp("cache")
-    runtime_object()  # whoever needs it first compiles it
-    for kept in (*user_cache("onednn").glob("runtime-*.o"), *user_cache("runtimes").glob("*.o")):
+    runtime_objects()  # whoever needs it first compiles it
+    objects = (*user_cache("onednn").glob("*.o"), *user_cache("runtimes").glob("*.o"))
+    for kept in (file for o in objects for file in (o, o.with_suffix(DIGEST)) if file.exists()):
         to = folder / kept.parent.name
         to.mkdir(mode=0o700, exist_ok=True)
         shutil.copy2(kept, to)
     return folder
+
+
+def test_pages_take_the_objects_of_other_tests(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compiled(*_: Any) -> None:
+        raise AssertionError("g++ is called")
+
+    monkeypatch.setattr(kept_object, "object_file", compiled)
+    monkeypatch.setenv("OPINFO_CACHE", str(cache))
+    _, objects = runtime_objects()
+    assert all(o.is_relative_to(cache) for o in objects)
 
 
 @pytest.fixture

@@ -2,9 +2,7 @@
 // kernels that are made once for each shape, constants. It follows codegen/abi.hpp.
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <memory>
-#include <sstream>
 
 #define OPINFO_EXPORT(symbol) \
   OPINFO_FUNCTION(symbol) { return symbol##_.safe_call(args, count, result); }
@@ -14,15 +12,34 @@
 namespace opinfo_regions {
 namespace {  // two models in one process share nothing
 
+// A text in pieces: strings and numbers.
+class Text {
+ public:
+  Text& operator<<(const std::string& more) { return add(more.c_str()); }
+  Text& operator<<(const char* more) { return add(more); }
+  template <typename Number, typename = std::enable_if_t<!std::is_pointer_v<Number>>>
+  Text& operator<<(Number more) {
+    return add(std::to_string(more).c_str());
+  }
+  const std::string& all() const { return all_; }
+
+ private:
+  Text& add(const char* more) {
+    all_ += more;
+    return *this;
+  }
+  std::string all_;
+};
+
 class Raise {
  public:
   explicit Raise(const char* kind) : kind_(kind) {}
-  [[noreturn]] ~Raise() noexcept(false) { throw opinfo::Error(kind_, text_.str()); }
-  std::ostream& text() { return text_; }
+  [[noreturn]] ~Raise() noexcept(false) { throw opinfo::Error(kind_, text_.all()); }
+  Text& text() { return text_; }
 
  private:
   const char* kind_;
-  std::ostringstream text_;
+  Text text_;
 };
 
 // Whether a tensor has these extents, -1 for unknown ones, side by side in memory.
@@ -51,24 +68,32 @@ class Kernels {
   template <typename Make>
   std::shared_ptr<const Kernel> find(const Key& key, Make make) {
     std::lock_guard<std::mutex> lock(mutex_);
-    auto found = made_.find(key);
     ++calls_;
-    if (found != made_.end()) {
-      found->second.second = calls_;
-      return found->second.first;
+    size_t oldest = 0;
+    for (size_t k = 0; k < made_.size(); ++k) {
+      if (made_[k].key == key) {
+        made_[k].called = calls_;
+        return made_[k].kernel;
+      }
+      if (made_[k].called < made_[oldest].called) oldest = k;
     }
-    if (made_.size() >= 256)
-      made_.erase(std::min_element(made_.begin(), made_.end(), [](const auto& a, const auto& b) {
-        return a.second.second < b.second.second;
-      }));
-    std::shared_ptr<const Kernel> kernel = make();
-    made_.emplace(key, std::make_pair(kernel, calls_));
+    const std::shared_ptr<const Kernel> kernel = make();
+    if (made_.size() < kMost)
+      made_.push_back({key, kernel, calls_});
+    else
+      made_[oldest] = {key, kernel, calls_};
     return kernel;
   }
 
  private:
+  static constexpr size_t kMost = 256;
+  struct Made {
+    Key key;
+    std::shared_ptr<const Kernel> kernel;
+    uint64_t called;
+  };
   std::mutex mutex_;
-  std::map<Key, std::pair<std::shared_ptr<const Kernel>, uint64_t>> made_;  // and its last call
+  std::vector<Made> made_;
   uint64_t calls_ = 0;
 };
 

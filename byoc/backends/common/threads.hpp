@@ -113,51 +113,67 @@ inline void note_end(bool late, int64_t end) {
   }
 }
 
+// A function that is called for a number; whoever takes one is compiled once for all.
+class Each {
+ public:
+  template <typename Function>
+  Each(const Function& function)
+      : function_(&function),
+        call_([](const void* f, int64_t k) { (*static_cast<const Function*>(f))(k); }) {}
+  void operator()(int64_t k) const { call_(function_, k); }
+
+ private:
+  const void* function_;
+  void (*call_)(const void*, int64_t);
+};
+
+// A loop whose numbers threads share.
+struct SharedLoop {
+  const Each each;
+  std::vector<Part> parts;
+  const int64_t start;
+  const Sample at_start;  // of the caller, who may lose its core before its part begins
+  std::mutex mutex;
+  std::exception_ptr error;
+
+  void run() {
+    const size_t own = omp_get_thread_num();
+    const int64_t began = own == 0 ? start : nanoseconds();
+    const Sample before = own == 0 ? at_start : Sample::recent(began);
+    try {
+      for (size_t p = 0; p < parts.size(); ++p) {
+        Part& part = parts[(own + p) % parts.size()];
+        for (int64_t k; (k = part.next++) < part.end;) each(k);
+      }
+    } catch (...) {
+      std::lock_guard<std::mutex> lock(mutex);
+      error = std::current_exception();
+    }
+    Part& part = parts[own];
+    part.began = began;
+    part.finished = nanoseconds();
+    part.lost = lost_core(before, began, part.finished);
+  }
+};
+
 // Calls for 0, 1, ... before `count`, by as many threads as there may be. Each thread has a part of
 // the numbers, which it goes through in order, and then helps with those of other threads.
-template <typename Each>
-void in_parallel(int64_t count, const Each& each) {
+[[maybe_unused]] __attribute__((noinline)) void in_parallel(int64_t count, Each each) {
   const auto threads = static_cast<int>(std::min<int64_t>(most_threads(), count));
   const int64_t start = threads > 1 ? nanoseconds() : 0;
   if (threads <= 1 || start < opinfo_alone_until.load(std::memory_order_relaxed)) {
     for (int64_t k = 0; k < count; ++k) each(k);
     return;
   }
-  struct Work {
-    const Each& each;
-    std::vector<Part> parts;
-    const int64_t start;
-    const Sample at_start;  // of the caller, who may lose its core before its part begins
-    std::mutex mutex;
-    std::exception_ptr error;
-
-    void run() {
-      const size_t own = omp_get_thread_num();
-      const int64_t began = own == 0 ? start : nanoseconds();
-      const Sample before = own == 0 ? at_start : Sample::recent(began);
-      try {
-        for (size_t p = 0; p < parts.size(); ++p) {
-          Part& part = parts[(own + p) % parts.size()];
-          for (int64_t k; (k = part.next++) < part.end;) each(k);
-        }
-      } catch (...) {
-        std::lock_guard<std::mutex> lock(mutex);
-        error = std::current_exception();
-      }
-      Part& part = parts[own];
-      part.began = began;
-      part.finished = nanoseconds();
-      part.lost = lost_core(before, began, part.finished);
-    }
-  } work{each, std::vector<Part>(threads), start, Sample::recent(start), {}, {}};
+  SharedLoop loop{each, std::vector<Part>(threads), start, Sample::recent(start), {}, {}};
   for (int64_t p = 0; p < threads; ++p) {
-    work.parts[p].next = count * p / threads;
-    work.parts[p].end = count * (p + 1) / threads;
+    loop.parts[p].next = count * p / threads;
+    loop.parts[p].end = count * (p + 1) / threads;
   }
-  GOMP_parallel([](void* w) { static_cast<Work*>(w)->run(); }, &work, threads, 0);
+  GOMP_parallel([](void* shared) { static_cast<SharedLoop*>(shared)->run(); }, &loop, threads, 0);
   const int64_t end = nanoseconds();
-  note_end(team_was_late(work.parts, end), end);
-  if (work.error) std::rethrow_exception(work.error);
+  note_end(team_was_late(loop.parts, end), end);
+  if (loop.error) std::rethrow_exception(loop.error);
 }
 
 }  // namespace

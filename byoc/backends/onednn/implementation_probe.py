@@ -32,7 +32,7 @@ from .recipes.conv import CONV, CONV_TRANSPOSE
 from .recipes.converters import recipe_of
 from .recipes.recipe import NotInPlace
 from .recipes.source import DTYPES, OneDnnFunction, rows_of
-from .runtime_object import object_key, runtime_object
+from .runtime_object import object_key, runtime_objects
 
 #: The program's source.
 MAIN = """extern "C" int opinfo_onednn_%s_probe();
@@ -196,11 +196,11 @@ def _program() -> Path:
     """
 
     def write(part: Path) -> None:
-        key, shared = runtime_object()
+        key, objects = runtime_objects()
         with tempfile.TemporaryDirectory(prefix=".source-") as folder:
             source = Path(folder) / "probe.cpp"
             source.write_text(MAIN % (key, key), encoding="utf-8")
-            program(str(part), str(source), [*options(), str(shared), *_tvm_library()])
+            program(str(part), str(source), [*options(), *map(str, objects), *_tvm_library()])
         part.chmod(0o700)
 
     return kept_file("onednn", program_key(), write)

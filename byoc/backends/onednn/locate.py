@@ -16,6 +16,9 @@ MEND = "pip install 'opinfo[onednn]'"
 #: Little optimisation, since most of the work is the library's; but sums of products as one
 #: instruction in the loops that are not.
 FAST = ("-O1", "-fexpensive-optimizations", "-ffp-contract=fast")
+#: Optimisation of what has no loops over data. GCC inlines less at this level, so it has less code
+#: to optimise.
+GLUE = "-Og"
 
 
 def available() -> str | None:
@@ -34,10 +37,19 @@ def version() -> str:
 
 def options() -> tuple[str, ...]:
     """The compiler options for oneDNN."""
+    return (*FAST, *_found())
+
+
+def glue_options() -> tuple[str, ...]:
+    """The compiler options for code that only calls oneDNN and loops of other files."""
+    return (GLUE, *_found())
+
+
+def _found() -> tuple[str, ...]:
     headers, shared = include(), library()
     if headers is None or shared is None:
         raise RuntimeError(available())
-    return (*FAST, *vectors(), *linked(headers, shared))
+    return (*vectors(), *linked(headers, shared))
 
 
 def vectors() -> tuple[str, ...]:
@@ -50,8 +62,8 @@ def vectors() -> tuple[str, ...]:
 
 @functools.cache
 def include() -> Path | None:
-    """The folder with `oneapi/dnnl/dnnl.hpp`."""
-    header = _find(HEADERS, "oneapi/dnnl/dnnl.hpp")
+    """The folder with `oneapi/dnnl/dnnl.h`."""
+    header = _find(HEADERS, "oneapi/dnnl/dnnl.h")
     return None if header is None else header.parents[2]
 
 

@@ -1,8 +1,9 @@
-"""The C++ that reads recipes as an object file, which the libraries of all models are linked with.
+"""The C++ that reads recipes as object files, which the libraries of all models are linked with.
 
 Compiling it takes seconds, and it is the same for all models and for the program that answers which
 implementations a region gets. It is compiled once for each version of oneDNN, compiler and CPU, and
-kept in the user's cache.
+kept in the user's cache. Loops over data are an object of their own, as they need optimisation, and
+what reads recipes needs the standard library: optimised alike, both together take twice as long.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from ...codegen.compilers.toolchain import CompilerError
 from ..common.kept_object import kept_object
 from ..common.kept_object import object_key as digest
 from ..common.region_source import LARGE_PAGES, TEAM, THREADS, headers
-from .locate import options, version
-from .recipes.converters import runtime
+from .locate import glue_options, options, version
+from .recipes.converters import INTERFACE, LOOPS, runtime
 
 #: Names in an object contain its key, as a library may have several.
 HIDDEN = """#define OPINFO_LINKAGE extern "C" __attribute__((visibility("hidden")))
@@ -41,27 +42,32 @@ def shared_text(own: bool) -> tuple[str, tuple[str, ...]]:
     """
     model = (files(__package__) / "cpp/model.hpp").read_text(encoding="utf-8")
     try:
-        key, file = runtime_object()
+        key, objects = runtime_objects()
     except (CompilerError, OSError):
-        text = SHARED + headers(__package__, *runtime(own), "cpp/functions.hpp")
+        loops = _files(INTERFACE, *LOOPS) if own else ""
+        text = SHARED + loops + headers(__package__, *runtime(own), "cpp/functions.hpp")
         return OWN + text + model, (*options(), TEAM)
-    return HIDDEN % key + model, (*options(), TEAM, str(file))
+    return HIDDEN % key + model, (*options(), TEAM, *map(str, objects))
 
 
-def runtime_object() -> tuple[str, Path]:
-    """The key of the object and its file, from the cache or compiled now.
+def runtime_objects() -> tuple[str, tuple[Path, ...]]:
+    """The key of the objects and their files, from the cache or compiled now.
 
     Raises:
         CompilerError: It does not compile.
         OSError: Neither the cache nor a temporary folder can be written.
     """
     key = object_key()
-    return key, kept_object("onednn", f"runtime-{key}", HIDDEN % key + _text(), _words())
+    hidden = HIDDEN % key
+    return key, (
+        kept_object("onednn", f"runtime-{key}", hidden + _text(), _words()),
+        kept_object("onednn", f"loops-{key}", hidden + _files(INTERFACE, *LOOPS), options()),
+    )
 
 
 def object_key() -> str:
-    """A digest of the object: its source, the compiler, and the options with the library's path."""
-    return digest(_text(), HIDDEN, version(), *_words())
+    """A digest of the objects: their sources, the compiler, and options with the library's path."""
+    return digest(_text(), _files(*LOOPS), HIDDEN, version(), *options(), *_words())
 
 
 def _text() -> str:
@@ -69,6 +75,10 @@ def _text() -> str:
     return SHARED + headers(__package__, *runtime(True), "cpp/functions.hpp", *program)
 
 
+def _files(*names: str) -> str:
+    return "".join((files(__package__) / name).read_text(encoding="utf-8") for name in names)
+
+
 def _words() -> list[str]:
-    """The compiler's options."""
-    return [*options(), *(f"-I{path}" for path in tvm_ffi.libinfo.include_paths())]
+    """The compiler's options for what reads recipes."""
+    return [*glue_options(), *(f"-I{path}" for path in tvm_ffi.libinfo.include_paths())]

@@ -2,6 +2,8 @@
 // memory for a call that nobody made yet. It follows common/regions.hpp and recording.hpp.
 #include <tvm/ffi/extra/c_env_api.h>
 
+#include <map>
+#include <sstream>
 #include <tuple>
 
 #define OPINFO_UNUSED __attribute__((unused))

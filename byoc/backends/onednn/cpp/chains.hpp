@@ -4,21 +4,21 @@ namespace opinfo_onednn {
 namespace {
 
 // The weights' layout to ask for: the library's choice, or what it chose before.
-inline memory::desc wanted(const View& v) {
+inline MemoryDesc wanted(const View& v) {
   return v.from < 0 ? constants()[~v.from]->preferred(v) : v.any();
 }
 
 // Whether a primitive is a reference implementation, or does its post-ops with one.
-inline bool slow(const dnnl::primitive_desc_base& pd, bool post) {
-  const char* name = pd.impl_info_str();
+inline bool slow(const Description& pd, bool post) {
+  const char* name = pd.implementation();
   return std::strncmp(name, "ref", 3) == 0 || (post && std::strncmp(name, "conv:any", 8) == 0);
 }
 
 // Go to the first implementation whose name begins so; false if there is none.
-inline bool select(dnnl::primitive_desc_base& pd, const std::string& name) {
+inline bool select(const Description& pd, const std::string& name) {
   do {
-    if (std::strncmp(name.c_str(), pd.impl_info_str(), name.size()) == 0) return true;
-  } while (dnnl_primitive_desc_next_impl(pd.get()) == dnnl_success);
+    if (std::strncmp(name.c_str(), pd.implementation(), name.size()) == 0) return true;
+  } while (pd.next());
   return false;
 }
 
@@ -28,33 +28,13 @@ inline std::vector<std::string>*& listing() {
   return names;
 }
 
-inline void list(dnnl::primitive_desc_base pd) {
-  do listing()->push_back(pd.impl_info_str());
-  while (dnnl_primitive_desc_next_impl(pd.get()) == dnnl_success);
+inline void list(const Description& pd) {
+  do listing()->push_back(pd.implementation());
+  while (pd.next());
 }
 
-// A function that is called before its caller returns. Whoever takes one is compiled once for all.
-template <typename Signature>
-class Called;
-
-template <typename Result, typename... Args>
-class Called<Result(Args...)> {
- public:
-  template <typename Function>
-  Called(const Function& function)
-      : function_(&function), call_([](const void* f, Args... args) -> Result {
-          return (*static_cast<const Function*>(f))(args...);
-        }) {}
-  Result operator()(Args... args) const { return call_(function_, args...); }
-
- private:
-  const void* function_;
-  Result (*call_)(const void*, Args...);
-};
-
 // Describes a primitive with attributes, and gives it its operands but for the result.
-using Description = dnnl::primitive_desc_base;
-using Describe = Called<Description(const dnnl::primitive_attr&)>;
+using Describe = Called<Description(const Attributes&)>;
 using Bind = Called<void(Step&, const Description&)>;
 
 // A primitive that does what it can of `post` from item `from` on: all of it, or as much as it has
@@ -62,16 +42,25 @@ using Bind = Called<void(Step&, const Description&)>;
 OPINFO_CALLED void append(Kernel& out, const Post& post, size_t from, const View& dst,
                           Describe describe, Bind bind);
 
+OPINFO_CALLED Description binary_of(Algorithm how, const View& one, const View& two, const View& dst,
+                                    const Attributes& a) {
+  return described(dnnl_binary_primitive_desc_create, how, one.desc().get(), two.desc().get(),
+                   dst.desc().get(), a.get());
+}
+
+OPINFO_CALLED Description eltwise_of(Algorithm how, const View& src, const View& dst, float alpha,
+                                     float beta, const Attributes& a) {
+  return described(dnnl_eltwise_forward_primitive_desc_create, dnnl_forward_inference, how,
+                   src.desc().get(), dst.desc().get(), alpha, beta, a.get());
+}
+
 OPINFO_CALLED void append_rest(Kernel& out, const Post& post, size_t from, const View& dst) {
   if (from == post.items.size()) return;
   const Post::Item& i = post.items[from];
   if (i.binary) {
     append(
         out, post, from + 1, dst,
-        [&](const dnnl::primitive_attr& a) {
-          return dnnl::binary::primitive_desc(cpu(), i.how, dst.desc(), i.other.desc(),
-                                              dst.desc(), a);
-        },
+        [&](const Attributes& a) { return binary_of(i.how, dst, i.other, dst, a); },
         [&](Step& s, const Description&) {
           s.add(DNNL_ARG_SRC_0, dst).add(DNNL_ARG_SRC_1, i.other);
         });
@@ -79,11 +68,7 @@ OPINFO_CALLED void append_rest(Kernel& out, const Post& post, size_t from, const
   }
   append(
       out, post, from + 1, dst,
-      [&](const dnnl::primitive_attr& a) {
-        return dnnl::eltwise_forward::primitive_desc(cpu(), dnnl::prop_kind::forward_inference,
-                                                     i.how, dst.desc(), dst.desc(), i.alpha,
-                                                     i.beta, a);
-      },
+      [&](const Attributes& a) { return eltwise_of(i.how, dst, dst, i.alpha, i.beta, a); },
       [&](Step& s, const Description&) { s.add(DNNL_ARG_SRC, dst); });
 }
 
@@ -93,21 +78,21 @@ void append(Kernel& out, const Post& post, size_t from, const View& dst, Describ
   size_t to = from;
   for (size_t k = post.items.size() + 1; k-- > from && (!best || slow(best, to > from));) {
     try {
-      Description pd = describe(post.attributes(from, k));
+      Description pd = describe(Attributes(post, from, k));
       if (from == 0 && listing() && k == post.items.size()) {
         list(pd);
-        pd = describe(post.attributes(from, k));
+        pd = describe(Attributes(post, from, k));
       }
       for (const std::string& name : post.implementations) {
         if (from > 0 || select(pd, name)) break;
-        pd = describe(post.attributes(from, k));
+        pd = describe(Attributes(post, from, k));
       }
       if (!best || !slow(pd, k > from)) best = pd, to = k;
-    } catch (const dnnl::error&) {  // not with these items
+    } catch (const Refused&) {  // not with these items
     }
   }
-  if (!best) best = describe(post.attributes(from, from));  // says why not
-  Step s(dnnl::primitive(best.get()), best, post, from, to);
+  if (!best) best = describe(Attributes(post, from, from));  // says why not
+  Step s(best, post, from, to);
   bind(s, best);
   s.add(DNNL_ARG_DST, dst);
   out.push_back(std::move(s));
@@ -120,10 +105,11 @@ OPINFO_CALLED Kernel anchored(const Post& post, const View& dst, Describe descri
   return out;
 }
 
-// An equivalent of a region's primitive; its function returns false where it does not apply.
+// An equivalent of a region's primitive; its function, which the caller keeps, returns false where it
+// does not apply.
 struct Form {
   const char* name;
-  std::function<bool(Kernel&)> make;
+  Called<bool(Kernel&)> make;
   bool by_race = false;  // never chosen without being measured
 };
 

@@ -18,28 +18,33 @@ OPINFO_CALLED Kernel convolution(const Recipe& r) {
   Linear l(r);
   if (const char* name = faster(l)) l.post.implementations.push_back(name);
   const auto direct = [&](const Linear& l, Kernel& out, bool any) {
-    window<dnnl::convolution_forward>(out, algorithm::convolution_direct, l, any);
+    window(out, dnnl_convolution_forward_primitive_desc_create, dnnl_convolution_direct, l, any);
     return true;
   };
-  const Form straight{"straight", [&](Kernel& out) { return direct(l, out, false); }};
-  const Form turned{"swapped", [&](Kernel& out) {
+  const auto straight = [&](Kernel& out) { return direct(l, out, false); };
+  const auto turned = [&](Kernel& out) {
     Linear other = l;
     return swapped(other) && direct(other, out, false);
-  }};
-  const Form rows{"rows", [&](Kernel& out) {
+  };
+  const auto rows = [&](Kernel& out) {
     Linear other = l;
     return as_rows(other) && product(out, other);
-  }};
-  const Form layer_of_rows{"layer", [&](Kernel& out) {
+  };
+  const auto layer_of_rows = [&](Kernel& out) {
     Linear other = l;
     return as_rows(other) && layer(out, other);
-  }};
-  const Form packed{"packed", [&](Kernel& out) { return direct(l, out, true); }};
-  std::vector<Form> forms = {straight, turned, rows, layer_of_rows, packed};
+  };
+  const auto packed = [&](Kernel& out) { return direct(l, out, true); };
 #ifdef OPINFO_WINOGRAD
-  forms.push_back({"winograd2", [&](Kernel& out) { return winograd<2>(out, l); }, true});
-  forms.push_back({"winograd4", [&](Kernel& out) { return winograd<4>(out, l); }, true});
+  const auto two = [&](Kernel& out) { return winograd(out, l, 2); };
+  const auto four = [&](Kernel& out) { return winograd(out, l, 4); };
 #endif
+  std::vector<Form> forms = {{"straight", straight},    {"swapped", turned}, {"rows", rows},
+                             {"layer", layer_of_rows}, {"packed", packed},
+#ifdef OPINFO_WINOGRAD
+                             {"winograd2", two, true}, {"winograd4", four, true},
+#endif
+  };
   // The kernels over channels innermost take a row at a time.
   const bool narrow = l.dst.rank == 4 && l.dst.dims[3] == 1 && l.dst.dims[2] > 1;
   if (narrow) std::swap(forms[0], forms[1]);
@@ -49,25 +54,33 @@ OPINFO_CALLED Kernel convolution(const Recipe& r) {
 OPINFO_CALLED Kernel deconvolution(const Recipe& r) {
   const Linear l(r);
   const auto direct = [&](const Linear& l, Kernel& out) {
-    window<dnnl::deconvolution_forward>(out, algorithm::deconvolution_direct, l);
+    window(out, dnnl_deconvolution_forward_primitive_desc_create, dnnl_deconvolution_direct, l);
     return true;
   };
-  return in_form(r.form, r.strict, {{"straight", [&](Kernel& out) { return direct(l, out); }},
-                          {"swapped", [&](Kernel& out) {
-                             Linear other = l;
-                             return swapped(other) && direct(other, out);
-                           }}});
+  const auto straight = [&](Kernel& out) { return direct(l, out); };
+  const auto turned = [&](Kernel& out) {
+    Linear other = l;
+    return swapped(other) && direct(other, out);
+  };
+  return in_form(r.form, r.strict, {{"straight", straight}, {"swapped", turned}});
 }
+
+struct Zeros : Work {
+  int from;
+  size_t bytes;
+
+  Zeros(int from, size_t bytes) : from(from), bytes(bytes) {}
+  bool run(void* const* data) const override {
+    std::memset(data[from], 0, bytes);
+    return true;
+  }
+};
 
 // An operand with one element along an axis that has none, all 0.
 inline View with_zeros(Kernel& out, View v, int axis) {
   v.dims[axis] = 1;
   const View zeros = out.own(View::plain(v.dims, v.rank, v.type, 0));
-  const size_t bytes = zeros.desc().get_size();
-  out.push_back(Step("zeros", [from = zeros.from, bytes](void* const* data) {
-    std::memset(data[from], 0, bytes);
-    return true;
-  }));
+  out.push_back(Step("zeros", std::make_shared<Zeros>(zeros.from, zeros.desc().bytes())));
   return zeros;
 }
 
@@ -83,15 +96,21 @@ inline Kernel product_of_nothing(Linear l) {
 OPINFO_CALLED Kernel matmul(const Recipe& r) {
   const Linear l(r);
   if (l.src.dims[l.src.rank - 1] == 0) return product_of_nothing(l);
-  std::vector<Form> forms = {
-      {"straight", [&](Kernel& out) { return product(out, l); }},
-      {"layer", [&](Kernel& out) { return layer(out, l); }},
-      {"unpacked", [&](Kernel& out) { return product(out, l, Weights::rows); }},
-      {"turned", [&](Kernel& out) { return product(out, l, Weights::columns); }},
-      {"padded", [&](Kernel& out) { return product(out, l, Weights::padded); }}};
+  const auto straight = [&](Kernel& out) { return product(out, l); };
+  const auto as_layer = [&](Kernel& out) { return layer(out, l); };
+  const auto unpacked = [&](Kernel& out) { return product(out, l, Weights::rows); };
+  const auto turned = [&](Kernel& out) { return product(out, l, Weights::columns); };
+  const auto padded = [&](Kernel& out) { return product(out, l, Weights::padded); };
 #ifdef OPINFO_STREAMED
-  forms.push_back({"streamed", [&](Kernel& out) { return streamed(out, l); }, true});
+  const auto by_panels = [&](Kernel& out) { return streamed(out, l); };
 #endif
+  const std::vector<Form> forms = {{"straight", straight}, {"layer", as_layer},
+                                   {"unpacked", unpacked}, {"turned", turned},
+                                   {"padded", padded},
+#ifdef OPINFO_STREAMED
+                                   {"streamed", by_panels, true},
+#endif
+  };
   return in_form(r.form, r.strict, forms);
 }
 

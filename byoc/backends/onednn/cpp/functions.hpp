@@ -1,12 +1,11 @@
 
 // Regions as functions of TVM. It follows recipe.hpp.
 #include <atomic>
-#include <functional>
 
 namespace opinfo_onednn {
 namespace {
 
-using Make = std::function<std::shared_ptr<const Kernel>()>;
+using Make = Called<std::shared_ptr<const Kernel>()>;
 
 // The constants of the functions of one source; a library may have several.
 class GroupConstants {
@@ -18,7 +17,7 @@ class GroupConstants {
   }
 
   // Makes a kernel, which reads `constants()`, while these are the ones of this group.
-  std::shared_ptr<const Kernel> make(const Make& kernel) {
+  std::shared_ptr<const Kernel> make(Make kernel) {
     static std::mutex mutex;
     std::lock_guard<std::mutex> lock(mutex);
     const Exchanged exchanged(all_);
@@ -67,11 +66,12 @@ class Function {
                                << shapes_.size();
     void* data[kOwn + kMostOwn];
     const DLTensor* tensors[kOwn];
-    for (int k = 0; k < count; ++k) {
+    const Dims* shape = shapes_.data();
+    for (int k = 0; k < count; ++k, ++shape) {
       const DLTensor* t = opinfo::tensor(args[k]);
-      if (t == nullptr || !fits(*t, shapes_[k]))
+      if (t == nullptr || !fits(*t, *shape))
         OPINFO_THROW(TypeError) << name_ << ": argument " << k << " is not a plain CPU tensor of "
-                                 << told(shapes_[k]);
+                                 << told(*shape);
       tensors[k] = t;
       data[k] = opinfo::data(t);
     }
@@ -84,10 +84,11 @@ class Function {
     (*usual(fixed_ ? shapes_ : known(tensors)))(data);
   }
 
-  static bool fits(const DLTensor& t, const Dims& spec) {
-    return t.device.device_type == kDLCPU && t.ndim + 1 == static_cast<int>(spec.size()) &&
+  static bool fits(const DLTensor& t, const Dims& shape) {
+    const int64_t* spec = shape.data();
+    return t.device.device_type == kDLCPU && t.ndim + 1 == static_cast<int>(shape.size()) &&
            static_cast<int64_t>(type_of(t.dtype)) == spec[0] &&
-           opinfo_regions::is_plain(t, spec.data() + 1);
+           opinfo_regions::is_plain(t, spec + 1);
   }
 
   static std::string told(const Dims& spec) {

@@ -7,38 +7,32 @@ namespace {
 OPINFO_CALLED Kernel pooling(const Recipe& r) {
   const View &src = r["src"], &dst = r["dst"];
   const int n = src.rank - 2;
-  const auto at = r.numbers.begin();
-  const Dims strides(at, at + n), window(at + n, at + 2 * n), dilates(at + 2 * n, at + 3 * n),
-      left(at + 3 * n, at + 4 * n), right(at + 4 * n, at + 5 * n);
-  using Desc = dnnl::pooling_forward::primitive_desc;
+  const int64_t* at = r.numbers.data();
   return anchored(
       r.post, dst,
-      [&](const dnnl::primitive_attr& a) {
-        return Desc(cpu(), dnnl::prop_kind::forward_inference, r.how, src.desc(), dst.desc(),
-                    strides, window, dilates, left, right, a);
+      [&](const Attributes& a) {
+        return described(dnnl_pooling_forward_primitive_desc_create, dnnl_forward_inference, r.how,
+                         src.desc().get(), dst.desc().get(), at, at + n, at + 2 * n, at + 3 * n,
+                         at + 4 * n, a.get());
       },
       [&](Step& s, const Description&) { s.add(DNNL_ARG_SRC, src); });
 }
 
 inline void softmax_along(Kernel& out, const Recipe& r, const Post& post, const View& src,
                           const View& dst, int axis) {
-  using Desc = dnnl::softmax_forward::primitive_desc;
   append(
       out, post, 0, dst,
-      [&](const dnnl::primitive_attr& a) {
-        return Desc(cpu(), dnnl::prop_kind::forward_inference, r.how, src.desc(), dst.desc(), axis,
-                    a);
+      [&](const Attributes& a) {
+        return described(dnnl_softmax_forward_primitive_desc_create, dnnl_forward_inference, r.how,
+                         src.desc().get(), dst.desc().get(), axis, a.get());
       },
       [&](Step& s, const Description&) { s.add(DNNL_ARG_SRC, src); });
 }
 
 inline void copy(Kernel& out, const View& src, const View& dst) {
-  using Desc = dnnl::reorder::primitive_desc;
   append(
       out, Post(), 0, dst,
-      [&](const dnnl::primitive_attr& a) {
-        return Desc(cpu(), src.desc(), cpu(), dst.desc(), a);
-      },
+      [&](const Attributes& a) { return Reorder::of(src.desc(), dst.desc(), a.get()); },
       [&](Step& s, const Description&) { s.add(DNNL_ARG_FROM, src); });
 }
 
@@ -46,12 +40,12 @@ inline void copy(Kernel& out, const View& src, const View& dst) {
 OPINFO_CALLED Kernel softmax(const Recipe& r) {
   const View &src = r["src"], &dst = r["dst"];
   const int axis = static_cast<int>(r.numbers[0]);
-  const Form straight{"straight", [&](Kernel& out) {
+  const auto straight = [&](Kernel& out) {
     softmax_along(out, r, r.post, src, dst, axis);
     return true;
-  }};
+  };
   // Between two transposes that make the axis the innermost one.
-  const Form moved{"moved", [&](Kernel& out) {
+  const auto moved = [&](Kernel& out) {
     if (axis + 1 == src.rank) return false;
     int64_t outer = 1, inner = 1;
     for (int k = 0; k < src.rank; ++k) (k < axis ? outer : inner) *= k == axis ? 1 : src.dims[k];
@@ -62,22 +56,21 @@ OPINFO_CALLED Kernel softmax(const Recipe& r) {
     copy(out, mine.permuted("021"), View::plain(dims, 3, dst.type, dst.from));
     append_rest(out, r.post, 0, dst);
     return true;
-  }};
-  return in_form(r.form, r.strict, {straight, moved});
+  };
+  return in_form(r.form, r.strict, {{"straight", straight}, {"moved", moved}});
 }
 
 // `with`: alpha is epsilon.
 OPINFO_CALLED Kernel layer_norm(const Recipe& r) {
   const View &src = r["src"], &dst = r["dst"], *scale = r.find("factor"), *shift = r.find("shift");
-  auto flags = dnnl::normalization_flags::none;
-  if (scale) flags |= dnnl::normalization_flags::use_scale;
-  if (shift) flags |= dnnl::normalization_flags::use_shift;
-  using Desc = dnnl::layer_normalization_forward::primitive_desc;
+  const unsigned flags =
+      (scale ? dnnl_use_scale : 0) | static_cast<unsigned>(shift ? dnnl_use_shift : 0);
   return anchored(
       r.post, dst,
-      [&](const dnnl::primitive_attr& a) {
-        return Desc(cpu(), dnnl::prop_kind::forward_inference, src.desc(), dst.desc(), r.alpha,
-                    flags, a);
+      [&](const Attributes& a) {
+        return described(dnnl_layer_normalization_forward_primitive_desc_create,
+                         dnnl_forward_inference, src.desc().get(), dst.desc().get(), nullptr,
+                         r.alpha, flags, a.get());
       },
       [&](Step& s, const Description&) {
         s.add(DNNL_ARG_SRC, src);
@@ -88,15 +81,21 @@ OPINFO_CALLED Kernel layer_norm(const Recipe& r) {
 
 // `numbers`: the axis.
 OPINFO_CALLED Kernel concat(const Recipe& r) {
-  const std::vector<View>& parts = r.views.at("part");
+  const std::vector<View> parts = r.all("part");
   const View& dst = r["dst"];
-  std::vector<memory::desc> given;
-  for (const View& v : parts) given.push_back(v.desc());
+  std::vector<MemoryDesc> own;
+  std::vector<const_dnnl_memory_desc_t> descs;
+  for (const View& v : parts) {
+    own.push_back(v.desc());
+    descs.push_back(own.back().get());
+  }
   const int axis = static_cast<int>(r.numbers[0]);
-  using Desc = dnnl::concat::primitive_desc;
   return anchored(
       r.post, dst,
-      [&](const dnnl::primitive_attr& a) { return Desc(cpu(), dst.desc(), axis, given, a); },
+      [&](const Attributes& a) {
+        return described(dnnl_concat_primitive_desc_create, dst.desc().get(),
+                         static_cast<int>(descs.size()), axis, descs.data(), a.get());
+      },
       [&](Step& s, const Description&) {
         for (size_t k = 0; k < parts.size(); ++k)
           s.add(DNNL_ARG_MULTIPLE_SRC + static_cast<int>(k), parts[k]);
@@ -106,24 +105,16 @@ OPINFO_CALLED Kernel concat(const Recipe& r) {
 // A chain of pointwise operators that begins with two operands.
 OPINFO_CALLED Kernel binary(const Recipe& r) {
   const View &one = r["src"], &two = r["other"], &dst = r["dst"];
-  using Desc = dnnl::binary::primitive_desc;
   return anchored(
-      r.post, dst,
-      [&](const dnnl::primitive_attr& a) {
-        return Desc(cpu(), r.how, one.desc(), two.desc(), dst.desc(), a);
-      },
+      r.post, dst, [&](const Attributes& a) { return binary_of(r.how, one, two, dst, a); },
       [&](Step& s, const Description&) { s.add(DNNL_ARG_SRC_0, one).add(DNNL_ARG_SRC_1, two); });
 }
 
 OPINFO_CALLED Kernel eltwise(const Recipe& r) {
   const View &src = r["src"], &dst = r["dst"];
-  using Desc = dnnl::eltwise_forward::primitive_desc;
   return anchored(
       r.post, dst,
-      [&](const dnnl::primitive_attr& a) {
-        return Desc(cpu(), dnnl::prop_kind::forward_inference, r.how, src.desc(), dst.desc(),
-                    r.alpha, r.beta, a);
-      },
+      [&](const Attributes& a) { return eltwise_of(r.how, src, dst, r.alpha, r.beta, a); },
       [&](Step& s, const Description&) { s.add(DNNL_ARG_SRC, src); });
 }
 

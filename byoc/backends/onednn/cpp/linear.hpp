@@ -16,16 +16,23 @@ struct Scales {
 struct Recipe {
   std::string kind, form;
   bool strict = false;  // no other form will do
-  std::map<std::string, std::vector<View>> views;
+  std::vector<std::pair<std::string, View>> views;  // some names have several
   std::vector<int64_t> numbers;
-  algorithm how = algorithm::undef;
+  Algorithm how = dnnl_alg_kind_undef;
   float alpha = 0, beta = 0;
   Post post;
   Scales scales;
 
   const View* find(const char* name) const {
-    const auto at = views.find(name);
-    return at == views.end() ? nullptr : &at->second[0];
+    for (const auto& [known, view] : views)
+      if (known == name) return &view;
+    return nullptr;
+  }
+  std::vector<View> all(const char* name) const {
+    std::vector<View> out;
+    for (const auto& [known, view] : views)
+      if (known == name) out.push_back(view);
+    return out;
   }
   const View& operator[](const char* name) const {
     if (const View* v = find(name)) return *v;
@@ -45,29 +52,36 @@ struct Linear {
         sizes(r.numbers), post(r.post) {}
 };
 
-template <typename Op>
-void window(Kernel& out, algorithm how, const Linear& l, bool any = false) {
+// The function of the library that describes a convolution or, with the same arguments, a transposed one.
+using DescribeWindow = decltype(&dnnl_convolution_forward_primitive_desc_create);
+
+// The descriptor of a bias, null without one.
+inline MemoryDesc described_bias(const View* bias) { return bias ? bias->desc() : MemoryDesc(); }
+
+inline Description window_of(DescribeWindow create, Algorithm how, const Linear& l,
+                             const MemoryDesc& src, const MemoryDesc& weights,
+                             const Attributes& a) {
   const int n = l.src.rank - 2;
-  const auto at = l.sizes.begin();
-  const Dims strides(at, at + n), dilates(at + n, at + 2 * n), left(at + 2 * n, at + 3 * n),
-      right(at + 3 * n, at + 4 * n);
-  const auto kind = dnnl::prop_kind::forward_inference;
-  const auto w = wanted(l.weights);
-  const auto src = any ? l.src.any() : l.src.desc();
-  using Desc = typename Op::primitive_desc;
+  const int64_t* at = l.sizes.data();
+  return described(create, dnnl_forward_inference, how, src.get(), weights.get(),
+                   described_bias(l.bias).get(), l.dst.desc().get(), at, at + n, at + 2 * n,
+                   at + 3 * n, a.get());
+}
+
+// Gives a step the operands of a convolution or a product in the layouts that it wants.
+inline void bind_linear(Step& s, const Description& pd, const Linear& l) {
+  s.add(DNNL_ARG_SRC, l.src, pd.src());
+  s.add(DNNL_ARG_WEIGHTS, l.weights, pd.weights());
+  if (l.bias) s.add(DNNL_ARG_BIAS, *l.bias);
+}
+
+OPINFO_CALLED void window(Kernel& out, DescribeWindow create, Algorithm how, const Linear& l,
+                          bool any = false) {
+  const MemoryDesc w = wanted(l.weights), src = any ? l.src.any() : l.src.desc();
   append(
       out, l.post, 0, l.dst,
-      [&](const dnnl::primitive_attr& a) {
-        return l.bias ? Desc(cpu(), kind, how, src, w, l.bias->desc(), l.dst.desc(), strides,
-                             dilates, left, right, a)
-                      : Desc(cpu(), kind, how, src, w, l.dst.desc(), strides, dilates, left,
-                             right, a);
-      },
-      [&](Step& s, const Description& pd) {
-        s.add(DNNL_ARG_SRC, l.src, pd.src_desc(0));
-        s.add(DNNL_ARG_WEIGHTS, l.weights, pd.weights_desc(0));
-        if (l.bias) s.add(DNNL_ARG_BIAS, *l.bias);
-      });
+      [&](const Attributes& a) { return window_of(create, how, l, src, w, a); },
+      [&](Step& s, const Description& pd) { bind_linear(s, pd, l); });
 }
 
 // Height and width exchanged.
@@ -111,31 +125,35 @@ inline bool as_rows(Linear& l) {
 // between them, without which those of some lengths share few places in a cache.
 enum class Weights { packed, rows, columns, padded };
 
-inline memory::desc arranged(const View& v, Weights how) {
+inline MemoryDesc arranged(const View& v, Weights how) {
   if (how == Weights::packed) return wanted(v);
   const int64_t rows = v.dims[v.rank - 2], columns = v.dims[v.rank - 1];
   const int64_t row = how == Weights::columns ? 1 : columns + 16 * (how == Weights::padded);
   Dims strides(v.rank, rows * (how == Weights::columns ? columns : row));
   strides[v.rank - 2] = row;
   strides[v.rank - 1] = how == Weights::columns ? rows : 1;
-  return memory::desc(v.extents(), v.type, strides);
+  return v.with_strides(strides.data());
+}
+
+OPINFO_CALLED Description product_of(const View& src, const MemoryDesc& weights, const View* bias,
+                                     const View& dst, const Attributes& a) {
+  return described(dnnl_matmul_primitive_desc_create, src.desc().get(), weights.get(),
+                   described_bias(bias).get(), dst.desc().get(), a.get());
 }
 
 inline bool product(Kernel& out, const Linear& l, Weights how = Weights::packed) {
   const bool constant = l.weights.from < 0;
   if (how != Weights::packed && !(constant && l.dst.rank == 2)) return false;
-  const auto w = constant ? arranged(l.weights, how) : l.weights.desc();
+  const MemoryDesc w = constant ? arranged(l.weights, how) : l.weights.desc();
   View bias;
   if (l.bias) bias = l.bias->rank == l.dst.rank ? *l.bias : l.bias->expanded(l.dst.rank);
-  using Desc = dnnl::matmul::primitive_desc;
   append(
       out, l.post, 0, l.dst,
-      [&](const dnnl::primitive_attr& a) {
-        return l.bias ? Desc(cpu(), l.src.desc(), w, bias.desc(), l.dst.desc(), a)
-                      : Desc(cpu(), l.src.desc(), w, l.dst.desc(), a);
+      [&](const Attributes& a) {
+        return product_of(l.src, w, l.bias ? &bias : nullptr, l.dst, a);
       },
       [&](Step& s, const Description& pd) {
-        s.add(DNNL_ARG_SRC, l.src).add(DNNL_ARG_WEIGHTS, l.weights, pd.weights_desc(0));
+        s.add(DNNL_ARG_SRC, l.src).add(DNNL_ARG_WEIGHTS, l.weights, pd.weights());
         if (l.bias) s.add(DNNL_ARG_BIAS, bias);
       });
   return true;
@@ -147,17 +165,17 @@ inline bool layer(Kernel& out, const Linear& l) {
   const View weights = l.weights.permuted("10");
   View bias;
   if (l.bias) bias = l.bias->flat();
-  const auto w = wanted(weights);
-  const auto kind = dnnl::prop_kind::forward_inference;
-  using Desc = dnnl::inner_product_forward::primitive_desc;
+  const MemoryDesc w = wanted(weights);
   append(
       out, l.post, 0, l.dst,
-      [&](const dnnl::primitive_attr& a) {
-        return l.bias ? Desc(cpu(), kind, l.src.desc(), w, bias.desc(), l.dst.desc(), a)
-                      : Desc(cpu(), kind, l.src.desc(), w, l.dst.desc(), a);
+      [&](const Attributes& a) {
+        return described(dnnl_inner_product_forward_primitive_desc_create, dnnl_forward_inference,
+                         l.src.desc().get(), w.get(),
+                         described_bias(l.bias ? &bias : nullptr).get(), l.dst.desc().get(),
+                         a.get());
       },
       [&](Step& s, const Description& pd) {
-        s.add(DNNL_ARG_SRC, l.src).add(DNNL_ARG_WEIGHTS, weights, pd.weights_desc(0));
+        s.add(DNNL_ARG_SRC, l.src).add(DNNL_ARG_WEIGHTS, weights, pd.weights());
         if (l.bias) s.add(DNNL_ARG_BIAS, bias);
       });
   return true;

@@ -19,6 +19,12 @@ std::string quoted(const std::string& text) {
   return out + "\"";
 }
 
+std::string spelled(double value) {
+  char digits[32];
+  std::snprintf(digits, sizeof digits, "%g", value);
+  return digits;
+}
+
 std::string steps_of(const Kernel& kernel) {
   std::string out = "\"steps\": [";
   for (size_t k = 0; k < kernel.steps().size(); ++k)
@@ -29,22 +35,22 @@ std::string steps_of(const Kernel& kernel) {
 std::string raced(const Job& job, const Tensors& tensors, const Tensors& fixed) {
   std::vector<Candidate> all = candidates(job, tensors, fixed);
   if (job.budget > 0 && all.size() > 1) race(all, tensors, job.budget);
-  std::ostringstream out;
+  opinfo_regions::Text out;
   for (const Candidate& c : all)
     out << (&c == &all[0] ? "" : ", ") << "{\"form\": \"" << c.form
         << "\", \"implementation\": " << quoted(c.implementation) << ", "
-        << steps_of(c.kernel) << ", \"microseconds\": " << c.microseconds
-        << ", \"difference\": " << c.difference << "}";
-  return "{\"forms\": [" + out.str() + "]}";
+        << steps_of(c.kernel) << ", \"microseconds\": " << spelled(c.microseconds)
+        << ", \"difference\": " << spelled(c.difference) << "}";
+  return "{\"forms\": [" + out.all() + "]}";
 }
 
 std::string queried(const Job& job, const Tensors& tensors, const Tensors& fixed) {
   keep(fixed);
   const Kernel kernel = kernel_of(job.recipe.c_str(), job.tensors);
-  std::ostringstream out;
-  out << "{" << steps_of(kernel);
-  if (job.budget > 0) out << ", \"microseconds\": " << duration(kernel, tensors, job.budget);
-  return out.str() + "}";
+  std::string out = "{" + steps_of(kernel);
+  if (job.budget > 0)
+    out += ", \"microseconds\": " + spelled(duration(kernel, tensors, job.budget));
+  return out + "}";
 }
 
 std::string answer(const std::string& line) {
@@ -64,7 +70,15 @@ std::string answer(const std::string& line) {
 
 // The program's `main`: it is linked with the object that libraries are linked with.
 OPINFO_LINKAGE int OPINFO_RUNTIME(probe)() {
-  std::cout << "{}" << std::endl;
-  for (std::string line; std::getline(std::cin, line);) std::cout << answer(line) << std::endl;
+  char* line = nullptr;
+  size_t room = 0;
+  std::puts("{}");
+  std::fflush(stdout);
+  for (ssize_t length; (length = getline(&line, &room, stdin)) > 0;) {
+    if (line[length - 1] == '\n') line[length - 1] = 0;
+    std::puts(answer(line).c_str());
+    std::fflush(stdout);
+  }
+  std::free(line);
   return 0;
 }

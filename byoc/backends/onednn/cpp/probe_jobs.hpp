@@ -3,9 +3,8 @@
 // a kernel takes and computes.
 //
 // It follows functions.hpp.
+#include <stdio.h>
 #include <time.h>
-
-#include <iostream>
 
 namespace {
 
@@ -18,40 +17,39 @@ struct Job {
   Shapes tensors, fixed;
 };
 
-std::vector<std::pair<std::string, std::string>> pairs(std::istream& words) {
-  size_t count = 0, parts = 0;
-  words >> count;
-  std::vector<std::pair<std::string, std::string>> out(count);
+int64_t integer(const char*& words) { return std::strtoll(until(words, ' ').c_str(), nullptr, 10); }
+
+std::vector<std::pair<std::string, std::string>> pairs(const char*& words) {
+  std::vector<std::pair<std::string, std::string>> out(integer(words));
   for (auto& [form, implementation] : out) {
-    words >> form >> parts;
-    for (std::string part; parts-- > 0 && words >> part;)
-      implementation += (implementation.empty() ? "" : " ") + part;
+    form = until(words, ' ');
+    for (int64_t parts = integer(words); parts > 0; --parts)
+      implementation += (implementation.empty() ? "" : " ") + until(words, ' ');
   }
   return out;
 }
 
-Shapes shapes(std::istream& words) {
-  size_t count = 0;
-  words >> count;
-  Shapes out(count);
+Shapes shapes(const char*& words) {
+  Shapes out(integer(words));
   for (Dims& s : out) {
-    int64_t rank = 0, type = 0;
-    words >> rank >> type;
-    s = {type};
-    for (int64_t e; rank-- > 0 && words >> e;) s.push_back(e);
+    int64_t rank = integer(words);
+    s = {integer(words)};
+    for (; rank > 0; --rank) s.push_back(integer(words));
   }
   return out;
 }
 
 Job job(const std::string& line) {
   const size_t from = line.find(": \"") + 3, to = line.rfind('"');
-  std::istringstream words(line.substr(from, to - from));
+  const std::string text = line.substr(from, to - from);
+  const char* words = text.c_str();
   Job out;
-  words >> out.mode >> out.budget;
+  out.mode = until(words, ' ');
+  out.budget = std::strtod(until(words, ' ').c_str(), nullptr);
   if (out.mode == "compare") out.named = pairs(words);
   out.tensors = shapes(words);
   out.fixed = shapes(words);
-  std::getline(words, out.recipe);
+  out.recipe = words;
   return out;
 }
 
@@ -68,17 +66,18 @@ struct Tensors {
       const int64_t size = dnnl_data_type_size(static_cast<dnnl_data_type_t>(type));
       const size_t bytes = (size * count + 64) / 64 * 64;
       char* data = filled ? static_cast<char*>(std::aligned_alloc(64, bytes)) : nullptr;
-      if (data != nullptr) std::memset(data, 0, bytes);
-      for (int64_t k = 0; filled && type == Type::f32 && k < count; ++k)
-        reinterpret_cast<float*>(data)[k] = static_cast<float>(k % 97 + 1) / 97;
+      if (filled && type == dnnl_f32)
+        OPINFO_RUNTIME(fill)(reinterpret_cast<float*>(data), count);
+      else if (filled)
+        std::memset(data, 0, bytes);
       memory.emplace_back(data, &std::free);
       DLTensor t{};
       t.data = data;
       t.device = {kDLCPU, 0};
       t.ndim = static_cast<int32_t>(s.size()) - 1;
-      t.dtype = {static_cast<uint8_t>(type == Type::bf16  ? kDLBfloat
-                                      : type == Type::u8  ? kDLUInt
-                                      : type == Type::f32 ? kDLFloat
+      t.dtype = {static_cast<uint8_t>(type == dnnl_bf16  ? kDLBfloat
+                                      : type == dnnl_u8  ? kDLUInt
+                                      : type == dnnl_f32 ? kDLFloat
                                                           : kDLInt),
                  static_cast<uint8_t>(8 * size), 1};
       t.shape = const_cast<int64_t*>(s.data() + 1);
@@ -118,19 +117,16 @@ std::vector<float> result(const Kernel& kernel, const Tensors& tensors, double* 
   for (int k = 0; k < last.ndim; ++k) count *= last.shape[k];
   std::fill_n(static_cast<char*>(last.data), count * last.dtype.bits / 8, 0);
   *microseconds = once(kernel, tensors);
-  if (type_of(last.dtype) != Type::f32) return {};
+  if (type_of(last.dtype) != dnnl_f32) return {};
   const float* all = static_cast<const float*>(last.data);
   return std::vector<float>(all, all + count);
 }
 
 // The largest difference, as a part of the largest element.
 double difference(const std::vector<float>& one, const std::vector<float>& two) {
-  double most = 0, size = 1e-30;
-  for (size_t k = 0; k < one.size(); ++k) {
-    most = std::max(most, static_cast<double>(std::abs(one[k] - two[k])));
-    size = std::max(size, static_cast<double>(std::abs(one[k])));
-  }
-  return std::isfinite(most) && std::isfinite(size) ? most / size : 1;
+  float most = 0, size = 0;
+  OPINFO_RUNTIME(compare)(one.data(), two.data(), static_cast<int64_t>(one.size()), &most, &size);
+  return std::isfinite(most) && std::isfinite(size) ? most / std::max(size, 1e-30f) : 1;
 }
 
 }  // namespace

@@ -22,9 +22,9 @@ Value named(const Named<Value> (&all)[count], const std::string& name, const cha
   OPINFO_THROW(ValueError) << "unknown " << what << " " << name;
 }
 
-inline algorithm algorithm_of(const std::string& name) {
-#define OPINFO_ALGORITHM(name) {#name, algorithm::name}
-  static constexpr Named<algorithm> all[] = {
+inline Algorithm algorithm_of(const std::string& name) {
+#define OPINFO_ALGORITHM(name) {#name, dnnl_##name}
+  static constexpr Named<Algorithm> all[] = {
       OPINFO_ALGORITHM(eltwise_relu),      OPINFO_ALGORITHM(eltwise_logistic),
       OPINFO_ALGORITHM(eltwise_tanh),      OPINFO_ALGORITHM(eltwise_gelu_erf),
       OPINFO_ALGORITHM(eltwise_gelu_tanh), OPINFO_ALGORITHM(eltwise_exp),
@@ -56,11 +56,23 @@ inline int argument_of(const std::string& name) {
   return named(all, name, "argument");
 }
 
+// The text up to a separator, which it goes past.
+inline std::string until(const char*& at, char separator) {
+  const char* end = std::strchr(at, separator);
+  const std::string out = end ? std::string(at, end) : std::string(at);
+  at = end ? end + 1 : at + out.size();
+  return out;
+}
+
 class Reader {
  public:
-  Reader(const char* text, const Shapes& in) : words_(text), in_(in) {}
+  Reader(const char* text, const Shapes& in) : at_(text), in_(in) {}
 
-  bool word(std::string* out) { return static_cast<bool>(words_ >> *out); }
+  bool word(std::string* out) {
+    while (*at_ == ' ') ++at_;
+    *out = until(at_, ' ');
+    return !out->empty();
+  }
   std::string word() {
     std::string out;
     if (!word(&out)) OPINFO_THROW(ValueError) << "a recipe ends too early";
@@ -70,12 +82,13 @@ class Reader {
   float real() { return std::strtof(word().c_str(), nullptr); }  // hexadecimal, or inf
 
   View view() {
-    std::istringstream parts(word());
-    std::string part;
-    std::getline(parts, part, '.');
-    const int k = std::atoi(part.c_str() + 1);
-    View v = part[0] == 'c' ? constants().at(k)->view(k) : tensor(in_, k);
-    while (std::getline(parts, part, '.')) {
+    const std::string all = word();
+    const char* at = all.c_str();
+    const std::string tensor_name = until(at, '.');
+    const int k = std::atoi(tensor_name.c_str() + 1);
+    View v = tensor_name[0] == 'c' ? constants().at(k)->view(k) : tensor(in_, k);
+    while (*at != 0) {
+      const std::string part = until(at, '.');
       const char* rest = part.c_str() + 1;
       switch (part[0]) {
         case 'p': v = v.permuted(rest); break;
@@ -91,7 +104,7 @@ class Reader {
   }
 
  private:
-  std::istringstream words_;
+  const char* at_;
   const Shapes& in_;
 };
 
@@ -113,11 +126,11 @@ inline Recipe read(const char* text, const Shapes& in) {
       r.alpha = reader.real();
       r.beta = reader.real();
     } else if (word == "eltwise") {
-      const algorithm how = algorithm_of(reader.word());
+      const Algorithm how = algorithm_of(reader.word());
       const float alpha = reader.real(), beta = reader.real();
       r.post.items.push_back({false, how, alpha, beta, View{}});
     } else if (word == "binary") {
-      const algorithm how = algorithm_of(reader.word());
+      const Algorithm how = algorithm_of(reader.word());
       r.post.items.push_back({true, how, 0, 0, reader.view()});
     } else if (word == "numbers") {
       for (int64_t n = reader.integer(); n > 0; --n) r.numbers.push_back(reader.integer());
@@ -126,7 +139,7 @@ inline Recipe read(const char* text, const Shapes& in) {
       const int mask = static_cast<int>(reader.integer());
       r.scales.items.push_back({word == "zero", arg, mask, reader.view()});
     } else {
-      r.views[word].push_back(reader.view());
+      r.views.emplace_back(word, reader.view());
     }
   }
   return r;

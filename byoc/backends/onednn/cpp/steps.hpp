@@ -7,7 +7,7 @@ namespace {
 struct Post {
   struct Item {
     bool binary;
-    algorithm how;
+    Algorithm how;
     float alpha, beta;
     View other;
   };
@@ -15,27 +15,46 @@ struct Post {
   std::vector<std::string> implementations;  // for the main primitive, the best one first
 
   // The operands in other axes; false if the function has none for one of them.
-  template <typename Turn>
-  bool turned(Turn turn, Post* out) const {
+  bool turned(Called<bool(const View&, View*)> turn, Post* out) const {
     *out = *this;
     for (Item& i : out->items)
       if (i.binary && !turn(i.other, &i.other)) return false;
     return true;
   }
-  dnnl::primitive_attr attributes(size_t from, size_t to) const {
-    dnnl::post_ops ops;
+};
+
+// What a primitive does besides: some items of what follows it. Its scratchpad is the caller's.
+class Attributes {
+ public:
+  Attributes(const Post& post, size_t from, size_t to) {
+    dnnl_post_ops_t ops = nullptr;
+    check(dnnl_post_ops_create(&ops), kFailure);
+    const Object kept = owned<dnnl_post_ops_t, dnnl_post_ops_destroy>(ops);
     for (size_t k = from; k < to; ++k) {
-      const Item& i = items[k];
-      if (i.binary)
-        ops.append_binary(i.how, i.other.desc());
-      else
-        ops.append_eltwise(i.how, i.alpha, i.beta);
+      const Post::Item& i = post.items[k];
+      check(i.binary ? dnnl_post_ops_append_binary(ops, i.how, i.other.desc().get())
+                     : dnnl_post_ops_append_eltwise(ops, i.how, i.alpha, i.beta),
+            "could not append a post-op");
     }
-    dnnl::primitive_attr a;
-    a.set_post_ops(ops);
-    a.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    return a;
+    dnnl_primitive_attr_t made = nullptr;
+    check(dnnl_primitive_attr_create(&made), kFailure);
+    object_ = owned<dnnl_primitive_attr_t, dnnl_primitive_attr_destroy>(made);
+    check(dnnl_primitive_attr_set_post_ops(made, ops), kFailure);
+    check(dnnl_primitive_attr_set_scratchpad_mode(made, dnnl_scratchpad_mode_user), kFailure);
   }
+
+  // Scales or zero points of an argument, by a mask of the axes along which they differ.
+  void set(bool zero, int arg, int mask) {
+    check(zero ? dnnl_primitive_attr_set_zero_points_mask(get(), arg, mask)
+               : dnnl_primitive_attr_set_scales_mask(get(), arg, mask),
+          kFailure);
+  }
+
+  dnnl_primitive_attr_t get() const { return static_cast<dnnl_primitive_attr_t>(object_.get()); }
+
+ private:
+  static constexpr const char* kFailure = "could not set the attributes of a primitive";
+  Object object_;
 };
 
 // The number of the first tensor that a kernel has for itself, after those of a call.
@@ -56,43 +75,46 @@ char* room(size_t bytes) {
   return static_cast<char*>(memory.get());
 }
 
+// What no primitive does.
+struct Work {
+  virtual ~Work() = default;
+  // Whether its sums are finite.
+  virtual bool run(void* const* data) const = 0;
+};
+
 // A primitive with its arguments: constants in place, tensors by number.
 class Step {
  public:
   // `from` to `to`: the items of `post` that the primitive does too.
-  Step(const dnnl::primitive& primitive, const dnnl::primitive_desc_base& pd, const Post& post,
-       size_t from, size_t to)
-      : implementation_(pd.impl_info_str()),
-        primitive_(primitive),
-        scratch_(pd.scratchpad_desc()) {
+  Step(const Description& pd, const Post& post, size_t from, size_t to)
+      : implementation_(pd.implementation()), primitive_(pd), scratch_(pd.scratchpad()),
+        scratch_bytes_(scratch_.bytes()) {
     for (size_t k = from; k < to; ++k)
       if (post.items[k].binary)
         add(DNNL_ARG_ATTR_MULTIPLE_POST_OP(static_cast<int>(k - from)) | DNNL_ARG_SRC_1,
             post.items[k].other);
   }
 
-  // What no primitive does; `run` returns whether its sums are finite.
-  Step(const std::string& implementation, std::function<bool(void* const*)> run)
-      : implementation_(implementation), run_(std::move(run)) {}
+  Step(const std::string& implementation, std::shared_ptr<const Work> work)
+      : implementation_(implementation), work_(std::move(work)) {}
 
   // A constant that is computed from one of the model's.
-  Step& fixed(int arg, const memory& m) {
+  Step& fixed(int arg, const Memory& m) {
     fixed_.push_back({arg, m});
     return *this;
   }
 
   Step& add(int arg, const View& v) { return add(arg, v, v.desc()); }
 
-  Step& add(int arg, const View& v, const memory::desc& wanted) {
+  Step& add(int arg, const View& v, const MemoryDesc& wanted) {
     if (v.from < 0) {
       fixed_.push_back({arg, constants()[~v.from]->as(v.desc(), wanted)});
     } else if (v.desc() == wanted) {
       given_.push_back({arg, v.from, wanted});
     } else {
-      memory a(v.desc(), cpu(), nullptr), b(wanted, cpu(), nullptr);
-      const dnnl::reorder::primitive_desc pd(a, b);
-      implementation_ = std::string("reorder ") + pd.impl_info_str() + " " + implementation_;
-      turned_.push_back({arg, v.from, v.desc(), wanted, dnnl::reorder(pd)});
+      const Reorder turn(v.desc(), wanted);
+      implementation_ = std::string("reorder ") + turn.implementation() + " " + implementation_;
+      turned_.push_back({arg, v.from, v.desc(), wanted, turn});
     }
     return *this;
   }
@@ -102,19 +124,17 @@ class Step {
 
   // False if the result is not the region's, since sums are not finite.
   bool operator()(void* const* data) const {
-    if (run_) return run_(data);
+    if (work_) return work_->run(data);
     std::unique_ptr<Arguments> a = free_->take();
     if (!a) a = arguments();
-    for (size_t k = 0; k < given_.size(); ++k) a->own[k].set_data_handle(data[given_[k].from]);
-    for (size_t k = 0; k < turned_.size(); ++k) {
-      memory from(turned_[k].desc, cpu(), data[turned_[k].from]);
-      turned_[k].reorder.execute(here(), from, a->own[given_.size() + k]);
-    }
-    if (scratch_.get_size() > 0) a->own.back().set_data_handle(room<0>(scratch_.get_size()));
-    dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive_.get(), here().get(),
-                                                   static_cast<int>(a->all.size()), a->all.data()),
-                            "could not execute a primitive");
-    here().wait();
+    Arguments& now = *a;
+    const Memory* own = now.own.data();
+    const Given* given = given_.data();
+    for (size_t k = given_.size(); k > 0; --k, ++own, ++given) own->set_data(data[given->from]);
+    for (const Turned& t : turned_) t.turn.execute(Memory(t.desc, data[t.from]), *own++);
+    if (scratch_bytes_ > 0) own->set_data(room<0>(scratch_bytes_));
+    primitive_.execute(now.all.data(), now.all.size());
+    wait();
     free_->give(std::move(a));
     return true;
   }
@@ -122,20 +142,20 @@ class Step {
  private:
   struct Fixed {
     int arg;
-    memory data;
+    Memory data;
   };
   struct Given {
     int arg, from;
-    memory::desc desc;
+    MemoryDesc desc;
   };
   struct Turned {
     int arg, from;
-    memory::desc desc, wanted;
-    dnnl::reorder reorder;
+    MemoryDesc desc, wanted;
+    Reorder turn;
   };
   // Memory objects of one call at a time: what is given, what is turned, the scratchpad.
   struct Arguments {
-    std::vector<memory> own;
+    std::vector<Memory> own;
     std::vector<dnnl_exec_arg_t> all;
   };
   class Free {
@@ -159,21 +179,22 @@ class Step {
 
   std::unique_ptr<Arguments> arguments() const {
     auto a = std::make_unique<Arguments>();
-    auto own = [&](int arg, memory m) {
+    const auto own = [&](int arg, const Memory& m) {
       a->own.push_back(m);
       a->all.push_back({arg, m.get()});
     };
-    for (const Given& g : given_) own(g.arg, memory(g.desc, cpu(), nullptr));
-    for (const Turned& t : turned_) own(t.arg, memory(t.wanted, cpu()));
-    if (scratch_.get_size() > 0) own(DNNL_ARG_SCRATCHPAD, memory(scratch_, cpu(), nullptr));
+    for (const Given& g : given_) own(g.arg, Memory(g.desc, nullptr));
+    for (const Turned& t : turned_) own(t.arg, Memory(t.wanted));
+    if (scratch_bytes_ > 0) own(DNNL_ARG_SCRATCHPAD, Memory(scratch_, nullptr));
     for (const Fixed& f : fixed_) a->all.push_back({f.arg, f.data.get()});
     return a;
   }
 
   std::string implementation_;
-  std::function<bool(void* const*)> run_;
-  dnnl::primitive primitive_;
-  memory::desc scratch_;
+  std::shared_ptr<const Work> work_;
+  Primitive primitive_;
+  MemoryDesc scratch_;
+  size_t scratch_bytes_ = 0;
   std::vector<Fixed> fixed_;
   std::vector<Given> given_;
   std::vector<Turned> turned_;
@@ -191,7 +212,7 @@ class Kernel {
     like.from = kOwn + static_cast<int>(offsets_.size());
     if (like.from >= kOwn + kMostOwn) OPINFO_THROW(ValueError) << "too many tensors in between";
     offsets_.push_back(size_);
-    size_ += (like.desc().get_size() + 63) / 64 * 64;
+    size_ += (like.desc().bytes() + 63) / 64 * 64;
     return like;
   }
 

@@ -1,36 +1,11 @@
+
 // Regions of the onednn backend: tensors as strided views, and constants that are reordered once. It
-// follows common/regions.hpp.
-#include <cstdio>
+// follows primitives.hpp.
 #include <cstdlib>
 #include <cstring>
-#include <functional>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <oneapi/dnnl/dnnl.hpp>
-#include <oneapi/dnnl/dnnl_debug.h>
-#include <string>
-#include <vector>
-
-#define OPINFO_CALLED __attribute__((noinline, unused))
 
 namespace opinfo_onednn {
-namespace {  // two models in one process share nothing
-
-using dnnl::algorithm;
-using dnnl::memory;
-using Dims = memory::dims;
-using Type = memory::data_type;
-
-inline dnnl::engine& cpu() {
-  static dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  return engine;
-}
-
-inline dnnl::stream& here() {
-  static thread_local dnnl::stream stream(cpu());
-  return stream;
-}
+namespace {
 
 // A tensor as oneDNN sees it. `from` counts the function's tensors, or is ~k for constant k.
 struct View {
@@ -130,22 +105,33 @@ struct View {
     return v;
   }
 
-  Dims extents() const { return Dims(dims, dims + rank); }
-  memory::desc desc() const {
-    return memory::desc(extents(), type, Dims(strides, strides + rank));
+  MemoryDesc desc() const { return with_strides(strides); }
+
+  OPINFO_CALLED MemoryDesc with_strides(const int64_t* steps) const {
+    dnnl_memory_desc_t made = nullptr;
+    check(dnnl_memory_desc_create_with_strides(&made, rank, dims, type, steps), kUnknown);
+    return MemoryDesc(made);
   }
-  memory::desc any() const { return memory::desc(extents(), type, memory::format_tag::any); }
+
+  // In the layout that a primitive prefers.
+  OPINFO_CALLED MemoryDesc any() const {
+    dnnl_memory_desc_t made = nullptr;
+    check(dnnl_memory_desc_create_with_tag(&made, rank, dims, type, dnnl_format_tag_any), kUnknown);
+    return MemoryDesc(made);
+  }
+
+  static constexpr const char* kUnknown = "could not construct a memory descriptor";
 };
 
 inline Type type_of(DLDataType t) {
   if (t.lanes == 1) {
-    if (t.code == kDLFloat && t.bits == 32) return Type::f32;
-    if (t.code == kDLBfloat && t.bits == 16) return Type::bf16;
-    if (t.code == kDLInt && t.bits == 32) return Type::s32;
-    if (t.code == kDLInt && t.bits == 8) return Type::s8;
-    if (t.code == kDLUInt && t.bits == 8) return Type::u8;
+    if (t.code == kDLFloat && t.bits == 32) return dnnl_f32;
+    if (t.code == kDLBfloat && t.bits == 16) return dnnl_bf16;
+    if (t.code == kDLInt && t.bits == 32) return dnnl_s32;
+    if (t.code == kDLInt && t.bits == 8) return dnnl_s8;
+    if (t.code == kDLUInt && t.bits == 8) return dnnl_u8;
   }
-  return Type::undef;
+  return dnnl_data_type_undef;
 }
 
 // A constant of the model, in each layout that a primitive took it in.
@@ -157,55 +143,57 @@ class Constant {
     return View::plain(data_->shape, data_->ndim, type_of(data_->dtype), ~k);
   }
 
-  memory as(const memory::desc& plain, const memory::desc& wanted) {
+  Memory as(const MemoryDesc& plain, const MemoryDesc& wanted) {
     std::lock_guard<std::mutex> lock(mutex_);
-    for (const auto& [read, m] : made_)
-      if (read == plain && m.get_desc() == wanted) return m;
-    if (data_->data == nullptr) return memory(wanted, cpu(), nullptr);  // nothing will run
-    memory from(plain, cpu(), opinfo::data(data_));
-    memory to = plain == wanted ? from : memory(wanted, cpu());
-    if (plain != wanted) {
-      dnnl::reorder(from, to).execute(here(), from, to);
-      here().wait();
-    }
-    made_.emplace_back(plain, to);
+    for (const Copy& c : made_)
+      if (c.read == plain && c.memory.desc() == wanted) return c.memory;
+    if (data_->data == nullptr) return Memory(wanted, nullptr);  // nothing will run
+    const Memory from(plain, opinfo::data(data_));
+    const Memory to = plain == wanted ? from : Memory(wanted);
+    if (plain != wanted) reorder(from, to);
+    made_.push_back({"", plain, to});
     return to;
   }
 
+  // The numbers of a view as they lie in memory.
+  const float* elements(const View& v) {
+    return static_cast<const float*>(as(v.desc(), v.desc()).data());
+  }
+
   // Numbers of another shape that `compute` writes from these, in a layout of theirs.
-  template <typename Compute>
-  memory derived(const std::string& name, const memory::desc& plain, const memory::desc& wanted,
-                 Compute compute) {
+  OPINFO_CALLED Memory derived(const std::string& name, const MemoryDesc& plain,
+                               const MemoryDesc& wanted,
+                               Called<void(const float*, float*)> compute) {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (data_->data == nullptr) return memory(wanted, cpu(), nullptr);  // nothing will run
-    for (const auto& [known, m] : derived_)
-      if (known == name && m.get_desc() == wanted) return m;
-    memory from(plain, cpu()), to = plain == wanted ? from : memory(wanted, cpu());
-    compute(reinterpret_cast<const float*>(opinfo::data(data_)),
-            static_cast<float*>(from.get_data_handle()));
-    if (plain != wanted) {
-      dnnl::reorder(from, to).execute(here(), from, to);
-      here().wait();
-    }
-    derived_.emplace_back(name, to);
+    if (data_->data == nullptr) return Memory(wanted, nullptr);  // nothing will run
+    for (const Copy& c : derived_)
+      if (c.name == name && c.memory.desc() == wanted) return c.memory;
+    const Memory from(plain), to = plain == wanted ? from : Memory(wanted);
+    compute(reinterpret_cast<const float*>(opinfo::data(data_)), static_cast<float*>(from.data()));
+    if (plain != wanted) reorder(from, to);
+    derived_.push_back({name, plain, to});
     return to;
   }
 
   // The layout that later primitives should ask for, so that few copies are made.
-  memory::desc preferred(const View& v) {
+  MemoryDesc preferred(const View& v) {
     std::lock_guard<std::mutex> lock(mutex_);
-    for (const auto& [read, m] : made_)
-      if (read == v.desc()) return m.get_desc();
+    for (const Copy& c : made_)
+      if (c.read == v.desc()) return c.memory.desc();
     return v.any();
   }
 
  private:
+  // With the view of the constant that it was copied from, as transposed views of square constants
+  // have equal extents; with the name of what was computed.
+  struct Copy {
+    std::string name;
+    MemoryDesc read;
+    Memory memory;
+  };
   const DLTensor* data_;
   std::mutex mutex_;
-  // Each with the view of the constant that it was copied from: transposed views of square
-  // constants have equal extents.
-  std::vector<std::pair<memory::desc, memory>> made_;
-  std::vector<std::pair<std::string, memory>> derived_;
+  std::vector<Copy> made_, derived_;
 };
 
 inline std::vector<std::unique_ptr<Constant>>& constants() {

@@ -16,19 +16,24 @@ from .quantized_regions import quantized
 from .recipe import Recipe
 from .source import Converter, OneDnnFunction
 
-#: Loops of our own, which take seconds to compile: forms of products and convolutions.
+#: What the loops of our own and their callers know of each other, and the loops.
+INTERFACE = "cpp/loops/interface.hpp"
 LOOPS = tuple(f"cpp/loops/{name}.hpp" for name in (
-    "threads", "vectors", "streamed", "winograd_transforms", "winograd_tiles", "winograd",
+    "vectors", "streamed_panels", "rms_rows", "winograd_transforms", "winograd_tiles", "pictures",
+    "attention_tiles", "attention_rows", "compared",
 ))  # fmt: skip
-#: Such loops that are kinds of regions by themselves.
-OWN_KINDS = tuple(f"cpp/loops/{name}.hpp" for name in ("attention_tiles", "attention", "rms_norm"))
+#: Forms of products and convolutions with such loops.
+OWN_FORMS = tuple(f"cpp/own/{name}.hpp" for name in ("threads", "streamed", "winograd"))
+#: Kinds of regions with such loops.
+OWN_KINDS = tuple(f"cpp/own/{name}.hpp" for name in ("attention", "rms_norm"))
 
 
 def runtime(own: bool) -> tuple[str, ...]:
-    """The C++ that reads recipes, with loops of our own or without."""
-    return ("cpp/tensors.hpp", "cpp/steps.hpp", "cpp/chains.hpp", "cpp/linear.hpp",
-            *(LOOPS if own else ()), "cpp/forms.hpp", "cpp/kinds.hpp",
-            *(OWN_KINDS if own else ()), "cpp/quantized.hpp", "cpp/recipe.hpp")  # fmt: skip
+    """The C++ that reads recipes, with calls of loops of our own or without."""
+    return ("cpp/primitives.hpp", "cpp/tensors.hpp", "cpp/steps.hpp", "cpp/chains.hpp",
+            "cpp/linear.hpp", *((INTERFACE, *OWN_FORMS) if own else ()), "cpp/forms.hpp",
+            "cpp/kinds.hpp", *(OWN_KINDS if own else ()), "cpp/quantized.hpp",
+            "cpp/recipe.hpp")  # fmt: skip
 
 
 def has_own_loops(recipe: str, form: str) -> bool:

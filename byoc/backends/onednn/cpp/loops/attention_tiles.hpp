@@ -1,22 +1,9 @@
 
 // What attention needs of rows and tiles of matrices. It follows vectors.hpp.
-namespace opinfo_onednn {
+namespace opinfo_loops {
 namespace {
 
-// A tile of a product: as many rows and vectors of columns as have room in registers, with a vector
-// of each operand.
-constexpr int kTileRows = 6, kTileVectors = kLanes == 16 ? 4 : 2;
 constexpr int64_t kTileColumns = kTileVectors * kLanes;
-
-inline int64_t whole_vectors(int64_t columns) { return (columns + kLanes - 1) / kLanes * kLanes; }
-
-// A matrix in memory: where it begins, and how far apart rows and columns lie.
-struct Matrix {
-  const float* data;
-  int64_t row, column;
-
-  const float* at(int64_t i, int64_t j) const { return data + i * row + j * column; }
-};
 
 // c = a b, or c += a b, for one tile. The columns of `a`, `b` and `c` lie next to each other.
 template <int rows, int vectors>
@@ -57,7 +44,7 @@ inline void multiply_panel(const float* a, int64_t a_row, int64_t rows, const fl
                            bool more) {
   const int vectors = static_cast<int>(whole_vectors(columns) / kLanes);
   for (int64_t i = 0; i < rows; i += kTileRows) {
-    const int count = static_cast<int>(std::min<int64_t>(kTileRows, rows - i));
+    const int count = static_cast<int>(lesser(kTileRows, rows - i));
     const TileProduct product = tile_product(
         count, vectors, std::make_integer_sequence<int, kTileRows * kTileVectors>());
     product(a + i * a_row, a_row, b, b_row, depth, c + i * c_row, c_row, more);
@@ -87,12 +74,16 @@ OPINFO_INLINE void transpose_four(const float* from, int64_t from_row, float* to
   *reinterpret_cast<Quad*>(to + 3 * to_row) = OPINFO_SHUFFLE(c, d, 2, 3, 6, 7);
 }
 
+inline void clear(float* from, const float* to) {
+  while (from < to) *from++ = 0;
+}
+
 // Copies rows and columns of a matrix to rows of `width` elements, the last ones of them 0.
 inline void pack(const Matrix& from, int64_t rows, int64_t columns, float* to, int64_t width) {
   if (from.column == 1) {
     for (int64_t i = 0; i < rows; ++i, to += width) {
-      std::memcpy(to, from.at(i, 0), 4 * columns);
-      std::fill(to + columns, to + width, 0.f);
+      memcpy(to, from.at(i, 0), 4 * columns);
+      clear(to + columns, to + width);
     }
     return;
   }
@@ -102,7 +93,7 @@ inline void pack(const Matrix& from, int64_t rows, int64_t columns, float* to, i
     for (; j + 4 <= columns; j += 4) transpose_four(from.at(i, j), from.column, to + i * width + j, width);
     for (int64_t k = i; k < i + 4; ++k) {
       for (int64_t c = j; c < columns; ++c) to[k * width + c] = *from.at(k, c);
-      std::fill(to + k * width + columns, to + (k + 1) * width, 0.f);
+      clear(to + k * width + columns, to + (k + 1) * width);
     }
   }
   for (; i < rows; ++i)
@@ -143,7 +134,7 @@ inline void multiply_rows(const float* a, const Matrix& b, int64_t rows, int64_t
   for (int64_t j = 0; j < rows; j += 4) {
     Quad sums[4];
     times<4>([&](auto k) OPINFO_ALWAYS {
-      const float* other = b.at(std::min<int64_t>(j + k, rows - 1), 0);
+      const float* other = b.at(lesser(j + k, rows - 1), 0);
       Lanes sum = all_of(0);
       int64_t d = 0;
       for (; d + kLanes <= depth; d += kLanes) sum += load(a + d) * load(other + d);
@@ -155,21 +146,15 @@ inline void multiply_rows(const float* a, const Matrix& b, int64_t rows, int64_t
     transpose_four(parts, 4, turned, 4);
     const Quad* t = reinterpret_cast<const Quad*>(turned);
     const Quad sum = (t[0] + t[1]) + (t[2] + t[3]);
-    for (int64_t k = 0; k < std::min<int64_t>(4, rows - j); ++k) to[j + k] = sum[k];
+    for (int64_t k = 0; k < lesser(4, rows - j); ++k) to[j + k] = sum[k];
   }
 }
-
-// What is added to a row of scores: an element for each key, or one for all.
-struct RowTerm {
-  const float* data;
-  bool each;
-};
 
 // Adds terms to a row of scores in whole vectors, and returns the largest sum. The last vector's
 // further elements become -inf.
 inline float add_terms(float* row, int64_t keys, const RowTerm* terms, size_t count) {
   const int64_t full = keys / kLanes * kLanes;
-  Lanes most = all_of(-INFINITY);
+  Lanes most = all_of(-__builtin_inff());
   const auto add = [&](int64_t j, const auto& read) OPINFO_ALWAYS {
     Lanes v = load(row + j);
     for (size_t k = 0; k < count; ++k) v += terms[k].each ? read(terms[k]) : all_of(*terms[k].data);
@@ -183,10 +168,10 @@ inline float add_terms(float* row, int64_t keys, const RowTerm* terms, size_t co
   if (full < keys) {
     store(row + full, add(full, [&](const RowTerm& t) OPINFO_ALWAYS {
       alignas(64) float some[kLanes] = {};
-      std::memcpy(some, t.data + full, 4 * (keys - full));
+      memcpy(some, t.data + full, 4 * (keys - full));
       return load(some);
     }));
-    for (int64_t j = keys; j < full + kLanes; ++j) row[j] = -INFINITY;
+    for (int64_t j = keys; j < full + kLanes; ++j) row[j] = -__builtin_inff();
     most = greater(load(row + full), most);
   }
   return reduced(most, greater);
@@ -206,4 +191,4 @@ inline float exponentials(float* row, int64_t keys, float largest) {
 }
 
 }  // namespace
-}  // namespace opinfo_onednn
+}  // namespace opinfo_loops

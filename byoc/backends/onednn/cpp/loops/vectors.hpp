@@ -1,19 +1,15 @@
 
-// Vectors of floats, for loops that are not the library's. It follows chains.hpp.
-namespace opinfo_onednn {
+// Vectors of floats. It follows interface.hpp.
+#include <string.h>
+
+#include <utility>
+
+namespace opinfo_loops {
 namespace {
 
 #define OPINFO_ALWAYS __attribute__((always_inline))
 #define OPINFO_INLINE inline OPINFO_ALWAYS
 
-// The widest vectors that the compiler may use.
-#if defined(__AVX512F__)
-constexpr int kLanes = 16;
-#elif defined(__AVX__)
-constexpr int kLanes = 8;
-#else
-constexpr int kLanes = 4;
-#endif
 typedef float Lanes __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
 
 template <int value>
@@ -30,6 +26,7 @@ OPINFO_INLINE void times(const Each& each) {
   each_of(each, std::make_integer_sequence<int, count>());
 }
 
+OPINFO_INLINE int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
 OPINFO_INLINE Lanes all_of(float value) { return value - Lanes{}; }
 OPINFO_INLINE Lanes load(const float* from) { return *reinterpret_cast<const Lanes*>(from); }
 OPINFO_INLINE void store(float* to, const Lanes& v) { *reinterpret_cast<Lanes*>(to) = v; }
@@ -53,4 +50,4 @@ OPINFO_INLINE Lanes exponential(const Lanes& given) {
 }
 
 }  // namespace
-}  // namespace opinfo_onednn
+}  // namespace opinfo_loops

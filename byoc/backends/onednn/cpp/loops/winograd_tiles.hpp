@@ -1,39 +1,15 @@
 
 // Tiles of a picture to points and back, with what follows a convolution. Channels are innermost. It
 // follows winograd_transforms.hpp.
-namespace opinfo_onednn {
+namespace opinfo_loops {
 namespace {
 
 // Calls for vectors that cover the channels, of which there are at least as many as lanes; the last
 // two overlap.
 template <typename Each>
 OPINFO_INLINE void over(int64_t channels, Each each) {
-  for (int64_t c = 0; c < channels; c += kLanes) each(std::min(c, channels - kLanes));
+  for (int64_t c = 0; c < channels; c += kLanes) each(lesser(c, channels - kLanes));
 }
-
-// An item that follows a convolution, and where its operand lies.
-struct Following {
-  algorithm how;
-  float alpha, beta;
-  int from;                // the operand's tensor; -1 without one
-  const float* constant;   // or the operand
-  bool by_channel;         // it differs by channel
-  int64_t strides[3];      // of the operand: elements, rows, columns
-
-  // Whether it is one of those below, for operands in the result's axes.
-  static bool knows(const Post::Item& i) {
-    switch (i.how) {
-      case algorithm::eltwise_relu: case algorithm::eltwise_clip: case algorithm::eltwise_linear:
-      case algorithm::eltwise_swish: case algorithm::eltwise_logistic:
-      case algorithm::eltwise_hardswish: case algorithm::binary_add: case algorithm::binary_sub:
-      case algorithm::binary_mul: case algorithm::binary_div: case algorithm::binary_max:
-      case algorithm::binary_min: break;
-      default: return false;
-    }
-    return !i.binary || (i.other.type == Type::f32 &&
-                         (i.other.dims[1] == 1 || i.other.strides[1] == 1));
-  }
-};
 
 // `others`: the operand's elements for each of the results, null outside of the picture.
 template <int count>
@@ -45,29 +21,29 @@ inline void follow(const Following& f, const float* const* others, int64_t c, La
   };
   const Lanes zero = all_of(0), one = all_of(1), low = all_of(f.alpha), high = all_of(f.beta);
   switch (f.how) {
-    case algorithm::eltwise_relu: return each([&](Lanes v) { return v > zero ? v : v * f.alpha; });
-    case algorithm::eltwise_linear: return each([&](Lanes v) { return v * f.alpha + f.beta; });
-    case algorithm::eltwise_logistic:
+    case dnnl_eltwise_relu: return each([&](Lanes v) { return v > zero ? v : v * f.alpha; });
+    case dnnl_eltwise_linear: return each([&](Lanes v) { return v * f.alpha + f.beta; });
+    case dnnl_eltwise_logistic:
       return each([&](Lanes v) { return one / (one + exponential(-v)); });
-    case algorithm::eltwise_swish:
+    case dnnl_eltwise_swish:
       return each([&](Lanes v) { return v / (one + exponential(v * -f.alpha)); });
-    case algorithm::eltwise_clip:
+    case dnnl_eltwise_clip:
       return each([&](Lanes v) {
         v = v > low ? v : low;
         return v < high ? v : high;
       });
-    case algorithm::eltwise_hardswish:
+    case dnnl_eltwise_hardswish:
       return each([&](Lanes v) {
         Lanes gate = v * f.alpha + f.beta;
         gate = gate > zero ? gate : zero;
         return v * (gate < one ? gate : one);
       });
-    case algorithm::binary_add: return both([](Lanes a, Lanes b) { return a + b; });
-    case algorithm::binary_sub: return both([](Lanes a, Lanes b) { return a - b; });
-    case algorithm::binary_mul: return both([](Lanes a, Lanes b) { return a * b; });
-    case algorithm::binary_div: return both([](Lanes a, Lanes b) { return a / b; });
-    case algorithm::binary_max: return both([](Lanes a, Lanes b) { return a > b ? a : b; });
-    case algorithm::binary_min: return both([](Lanes a, Lanes b) { return a < b ? a : b; });
+    case dnnl_binary_add: return both([](Lanes a, Lanes b) { return a + b; });
+    case dnnl_binary_sub: return both([](Lanes a, Lanes b) { return a - b; });
+    case dnnl_binary_mul: return both([](Lanes a, Lanes b) { return a * b; });
+    case dnnl_binary_div: return both([](Lanes a, Lanes b) { return a / b; });
+    case dnnl_binary_max: return both([](Lanes a, Lanes b) { return a > b ? a : b; });
+    case dnnl_binary_min: return both([](Lanes a, Lanes b) { return a < b ? a : b; });
     default: return;
   }
 }
@@ -91,17 +67,10 @@ void to_points(const float* const* at, int64_t channels, float* points, int64_t 
   });
 }
 
-// A tile's results: where the channels of each one begin, null outside of the picture.
-struct Results {
-  static constexpr int kMost = 16, kFollowing = 4;
-  float* to[kMost];
-  const float* others[kFollowing][kMost];
-};
-
 // Whether all sums are finite.
 template <typename Rows, typename Columns>
 bool from_points(const float* points, int64_t plane, int64_t channels, const float* bias,
-                 const std::vector<Following>& following, const Results& results) {
+                 const Following* following, int64_t followings, const Results& results) {
   constexpr int width = Columns::kPoints;
   constexpr int down = Rows::kOut, across = Columns::kOut;
   Lanes zeros = all_of(0);  // NaN where a sum was not finite
@@ -119,7 +88,7 @@ bool from_points(const float* points, int64_t plane, int64_t channels, const flo
             zeros += v - v;
             y[i * across + j] = v + shift;
           });
-    for (size_t k = 0; k < following.size(); ++k)
+    for (int64_t k = 0; k < followings; ++k)
       follow<down * across>(following[k], results.others[k], c, y);
     for (int k = 0; k < down * across; ++k)
       if (results.to[k]) store(results.to[k] + c, y[k]);
@@ -129,24 +98,23 @@ bool from_points(const float* points, int64_t plane, int64_t channels, const flo
   return sum == 0;
 }
 
-// The functions for tiles of a kind, and what their weights are multiplied with.
-struct Tiles {
-  int points[2], out[2], taps[2];
-  const double* weights[2];
-  void (*to)(const float* const*, int64_t, float*, int64_t);
-  bool (*from)(const float*, int64_t, int64_t, const float*, const std::vector<Following>&,
-               const Results&);
-};
-
 template <typename Rows, typename Columns>
-Tiles tiles() {
-  return {{Rows::kPoints, Columns::kPoints},
+const Tiles* tiles() {
+  static constexpr Tiles all{{Rows::kPoints, Columns::kPoints},
           {Rows::kOut, Columns::kOut},
           {Rows::kTaps, Columns::kTaps},
           {&Rows::kWeights[0][0], &Columns::kWeights[0][0]},
           to_points<Rows, Columns>,
           from_points<Rows, Columns>};
+  return &all;
 }
 
 }  // namespace
-}  // namespace opinfo_onednn
+}  // namespace opinfo_loops
+
+OPINFO_LINKAGE const opinfo_loops::Tiles* OPINFO_RUNTIME(tiles)(int outputs, bool one_axis) {
+  using namespace opinfo_loops;
+  if (outputs == 2)
+    return one_axis ? tiles<Minimal<1>, Minimal<2>>() : tiles<Minimal<2>, Minimal<2>>();
+  return one_axis ? tiles<Minimal<1>, Minimal<4>>() : tiles<Minimal<4>, Minimal<4>>();
+}

@@ -1,7 +1,7 @@
 
 // Winograd's minimal filtering F(m, 3): m sums of three products by m + 2 products, after
 // S. Winograd, "Arithmetic Complexity of Computations", 1980. It follows vectors.hpp.
-namespace opinfo_onednn {
+namespace opinfo_loops {
 namespace {
 
 // F(outputs, taps) for points: sum k of weight[k] data[i + k] = sum p of
@@ -138,4 +138,4 @@ OPINFO_INLINE void transform_output(Load load, Store store) {
 }
 
 }  // namespace
-}  // namespace opinfo_onednn
+}  // namespace opinfo_loops
