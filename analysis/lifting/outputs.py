@@ -7,12 +7,14 @@ from dataclasses import replace
 
 from ..proofs.clamp import remove_clamps
 from ..proofs.context import has_choice, simplify, thorough
+from ..solving.coordinate_remainders import by_coordinate
 from ..terms.condition_terms import ite
 from ..terms.quotient import is_div
 from ..terms.term import CallTerm, Int, TensorVar, Term, Var, as_int, axis
 from ..terms.traversal import free, substitute, subterms, tensors
 from .effects.effects import pinned_value
 from .effects.tensor_expression import OutputDefinition
+from .idle_choices import without_idle_choices
 from .loops.reduction import canonical
 from .state import ExecutionState
 from .tir.facts import simplify_coordinates
@@ -75,7 +77,8 @@ def output(
         raise Unliftable("a buffer local to a thread is read after the kernel", tensor.name)
     if unwritten is not None:
         raise Unliftable("an element is read before it is written", unwritten.name)
-    return OutputDefinition(tensor, axes, canonical(remove_clamps(_at_its_place(body, axes))))
+    body = without_idle_choices(by_coordinate(_at_its_place(body, axes)))
+    return OutputDefinition(tensor, axes, canonical(remove_clamps(body)))
 
 
 def _at_its_place(body: Term, axes: tuple[Int, ...]) -> Term:
