@@ -1,1 +1,1 @@
-"""Programs as people write them for GPUs, C and polyhedral tools, written before the analysis saw them."""
+"""Programs in the manner of GPU kernels, C and polyhedral tools, in forms that no family had."""

@@ -1,6 +1,8 @@
-"""Programs that are nearly one of the others, and no operator."""
+"""Programs that are nearly one of the others, and no operator; one is another operator."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from ..case import Foreign
 from ..unseen3.programs import changed
@@ -9,10 +11,10 @@ from . import loops, moves, rows, scalars, tiles, windows
 _ALL = [c for part in (loops, moves, rows, scalars, tiles, windows) for c in part.CASES]
 
 
-def _near(why: str, form: str, *steps: tuple[str, str]) -> Foreign:
+def _near(why: str, form: str, *steps: tuple[str, str], op: str = "", **attrs: Any) -> Foreign:
     """The program whose form begins so, with parts of its text replaced."""
     (case,) = (c for c in _ALL if c.form.startswith(form))
-    return changed(f"{case.form}: {why}", case, *steps)
+    return changed(f"{case.form}: {why}", case, *steps, op=op, **attrs)
 
 
 CASES = [
@@ -32,10 +34,18 @@ CASES = [
     _near("the bound one short", "product: skewed", ("T.max(0, t - 3)", "T.max(0, t - 2)")),
     _near("the last strip one short", "product: k strip-mined", ("T.min(10, ", "T.min(9, ")),
     _near("a pointer's step one short", "product through flat views, pointers",
-          ("pb[0] + 5", "pb[0] + 4")),
+          ("pb[0] + 5", "pb[0] + 4"),
+          op="relax.nn.conv1d", dilation=(4,), data_layout="WCN", kernel_layout="WOI"),
+    # over the first 17 elements of the second operand, as one row
+    _near("two columns from one pointer", "product through flat views, pointers",
+          ("pb[0] = j\n", "pb[0] = j // 2\n")),
+    _near("a step that grows", "product through flat views, pointers", ("pa[0] + 1", "pa[0] + k")),
+    _near("one element left out on the way", "every second column from the last",
+          ("p[0] - 2", "p[0] - 2 + p[0] % 2")),
     _near("registers shifted in the wrong order", "convolution of one dimension: three",
           ("r[0] = r[1]\n                r[1] = r[2]", "r[1] = r[2]\n                r[0] = r[1]")),
-    _near("the wrong element subtracted", "average pool: a running total", ("- x[n, c, t]", "- x[n, c, t + 1]")),
+    _near("the wrong element subtracted", "average pool: a running total",
+          ("- x[n, c, t]", "- x[n, c, t + 1]")),
     _near("only the block before added", "running sums in blocks",
           ("e[0] = out[h * 4 + 3]", "e[0] = x[h * 4 + 3]")),
     _near("divided by the count before", "layer norm with Welford", ("k + 1)", "k + 2)")),
@@ -48,14 +58,15 @@ CASES = [
     _near("the totals not rescaled", "attention in blocks of two",
           ("d[0] = d[0] * T.exp(o[0] - m[0])", "d[0] = d[0]")),
     _near("the key of the row itself left out of the total", "causal attention",
-          ("for j in range(i + 1):\n                p[j] = T.exp", "for j in range(i):\n                p[j] = T.exp")),
+          ("for j in range(i + 1):\n                p[j] = T.exp",
+           "for j in range(i):\n                p[j] = T.exp")),
     _near("the sign of a sine", "rotary embedding of two halves, one loop",
-          ("x[i, h, d] * s[i, d + 4] +", "x[i, h, d + 4] * c[i, d + 4] -"),
-          ("- x[i, h, d + 4] * c[i, d + 4]\n", "- x[i, h, d] * s[i, d + 4]\n")),
+          ("= x[i, h, d] * s[i, 0, d + 4] +", "= -x[i, h, d] * s[i, 0, d + 4] +")),
     _near("the second half's index from its own start", "index of the largest in two halves",
           ('p[h] = T.Cast("int64", h * 4 + k)', 'p[h] = T.Cast("int64", k)')),
     _near("a sixth of all but one row", "mean of the first dimension", ("range(5)", "range(4)")),
     _near("the root of one half as 0.7", "gelu, the product", ("0.70710678", "0.7")),
+    _near("a half of the half exchanged", "transpose in place", ("range(i)", "range(i // 2)")),
     _near("one side too wide", "sigmoid, exponentials",
           ("T.exp(x[i, j]) / (T.float32(1) + T.exp(x[i, j]))", "T.exp(x[i, j])")),
     _near("a factor of one", "tanh by the exponential", ("- T.float32(2) /", "- T.float32(1) /")),
@@ -70,7 +81,8 @@ CASES = [
           ("T.min(i * 2 + 2, 7)", "T.min(i * 2 + 2, 6)")),
     _near("divided by the whole window once", "average pool: the window",
           ("* (T.min(j * 2 + 2, 7) - T.max(j * 2 - 1, 0))", "* 3")),
-    _near("the end rounded down", "adaptive average pool", ("(i * 7 + 9) // 3", "(i * 7 + 7) // 3")),
+    _near("the end rounded down", "adaptive average pool",
+          ("(i * 7 + 9) // 3", "(i * 7 + 7) // 3")),
     _near("a border tap read", "convolution as a product with implicit",
           ("m % 25 // 5 + k % 9 // 3 >= 1", "m % 25 // 5 + k % 9 // 3 >= 2")),
     _near("the present left out", "causal convolution", ("t - 2 * k >= 0", "t - 2 * k > 0")),

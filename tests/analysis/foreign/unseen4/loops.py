@@ -126,6 +126,7 @@ CASES = [
         """,
         "relax.nn.avg_pool1d",
         pool_size=(4,),
+        count_include_pad=False,
     ),
     program(
         "running sums in blocks of four, the total of the blocks before added",

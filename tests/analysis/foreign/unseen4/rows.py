@@ -281,11 +281,11 @@ CASES = [
     ),
     program(
         "rotary embedding of two halves, one loop over pairs",
-        "x n,2,8; c n,8; s n,8; out n,2,8",
+        "x n,2,8; c n,1,8; s n,1,8; out n,2,8",
         """
         for i, h, d in T.grid(n, 2, 4):
-            out[i, h, d] = x[i, h, d] * c[i, d] - x[i, h, d + 4] * s[i, d]
-            out[i, h, d + 4] = x[i, h, d] * s[i, d + 4] + x[i, h, d + 4] * c[i, d + 4]
+            out[i, h, d] = x[i, h, d] * c[i, 0, d] - x[i, h, d + 4] * s[i, 0, d]
+            out[i, h, d + 4] = x[i, h, d] * s[i, 0, d + 4] + x[i, h, d + 4] * c[i, 0, d + 4]
         """,
         "relax.nn.apply_rotary_embedding",
         rotary_dim=8,
