@@ -86,8 +86,8 @@ _SCALE = "/ T.sqrt(T.float32(8))"
 
 REFUSES = [
     Refuses("unscaled scores", _BODY.format(most=5, scale="", row="vj")),
-    Refuses("scores scaled by another size",
-            _BODY.format(most=5, scale="/ T.sqrt(T.float32(4))", row="vj")),
+    Refuses("scores scaled by the place of the key",
+            _BODY.format(most=5, scale='* T.Cast("float32", vj + 1)', row="vj")),
     Refuses("the values are read in reverse", _BODY.format(most=5, scale=_SCALE, row="4 - vj")),
     Refuses("the maximum leaves out the last score", _BODY.format(most=4, scale=_SCALE, row="vj")),
 ]  # fmt: skip
