@@ -32,7 +32,7 @@ def narrowed(term: Term, dtype: str, call: Call) -> Term | None:
         if term.const is not None and 0 <= term.const < 2**7:
             return const(term.const, dtype)
         return _modular(term, dtype, call)
-    return _floored(term) if dtype in ("int", "int32", "int64") else None
+    return None
 
 
 def _rounded_once(term: Term, call: Call) -> Term | None:
@@ -71,8 +71,8 @@ def _modular(poly: Int, dtype: str, call: Call) -> Term | None:
     return None
 
 
-def _floored(term: Term) -> Int | None:
-    """``floor(c * i)`` for an index i, if the product is exact."""
+def floored(term: Term) -> Int | None:
+    """Return ``floor(c * i)`` for an index i, if the product is exact."""
     if not (isinstance(term, CallTerm) and term.op == "floor" and term.dtype == "float32"):
         return None
     product = term.args[0]
