@@ -193,12 +193,13 @@ def _proved(
         proof.obligations += part.obligations
         proof.reassociated |= part.reassociated or regroups(output.body, "add", "mul")
         proof.finite |= part.finite
+        proof.above |= part.above
         proof.ordered |= part.ordered or regroups(output.body, "min", "max")
     assumptions = simplifier_assumptions(c.body for c in lifted.outputs)
     proof.reassociated |= CANCELS in assumptions
     return Certificate(
         "real" if rounded else "proved",
-        exact=not (proof.reassociated or proof.finite or proof.ordered or rounded),
+        exact=not (proof.reassociated or proof.finite or proof.ordered or proof.above or rounded),
         assumptions=(*ASSUMED, *input_assumptions(lifted), *assumptions, *proof_assumptions(proof)),
         obligations=tuple(proof.obligations),
     )
@@ -289,6 +290,7 @@ def proof_assumptions(proof: Proof) -> tuple[str, ...]:
         "equal in real arithmetic, where every value on the way is finite": proof.rounded,
         "operands are finite where padding multiplies them by 0": proof.finite,
         "no operand of a minimum or maximum is NaN, nor zeros of both signs": proof.ordered,
+        "the first element is above the lowest number, or below the highest": proof.above,
     }
     return tuple(text for text, flag in assumptions.items() if flag)
 

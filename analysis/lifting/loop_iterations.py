@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..terms.condition_terms import ge0
+from ..terms.condition_terms import conj, ge0
 from ..terms.integer import floordiv
 from ..terms.order import bounds
 from ..terms.term import (
@@ -32,11 +32,14 @@ from .parallel import races
 from .parallel.concurrent import Iterations
 from .parallel.threads import thread_tag
 from .tir.annotations import check_annotations
+from .tir.loop_bounds import from_one_bound, least
 from .tir.unliftable import Unliftable
 
 #: Kinds of loops whose iterations run concurrently: parallel and vectorized.
 _AT_ONCE = (1, 2)
 _PARALLEL = 1
+#: Serial and unrolled.
+_IN_ORDER = (0, 3)
 
 #: Storage scopes with a copy for each thread.
 _PRIVATE = ("local", "warp", "wmma")
@@ -51,6 +54,9 @@ class Loops(Kernels):
         if step.const is None or step.const < 1:
             raise Unliftable("the step of a loop is not a positive number", stmt.loop_var.name)
         extent, start = self.reader.index(stmt.extent), self.reader.index(stmt.min)
+        first = None
+        if step is ONE:
+            start, extent, first = from_one_bound(start, extent)
         extent = floordiv(extent + step - 1, step)
         if extent.const is not None and extent.const < 1:
             return
@@ -59,19 +65,23 @@ class Loops(Kernels):
             self.fixed(extent, var.name)
             if tensors(extent) or any(f.kind not in SIZES for f in free(extent)):
                 bound = self.largest(extent, var.name)
-        self.loop(stmt, var, start, extent, bound, step)
+        self.loop(stmt, var, start, extent, bound, step, first)
 
     def largest(self, extent: Int, where: str) -> Int:
         """Return an upper bound, over sizes, of an extent that depends on other loops."""
-        _, high = bounds(extent)
+        _, high = bounds(least(extent))
         if high is None or tensors(high) or any(v.kind not in SIZES for v in free(high)):
             raise Unliftable("the extent of a loop has no bound in terms of the sizes", where)
         return high
 
     def loop(
-        self, stmt: Any, loop_var: Any, start: Int, extent: Int, bound: Int, step: Int = ONE
-    ) -> None:
-        """Execute ``for var in range(bound): if var < extent: body`` at ``start + step * var``."""
+        self, stmt: Any, loop_var: Any, start: Int, extent: Int, bound: Int, step: Int = ONE,
+        first: Int | None = None,
+    ) -> None:  # fmt: skip
+        """Execute ``for var in range(bound): if var < extent: body`` at ``start + step * var``.
+
+        Iterations before ``first`` do not run either.
+        """
         tag, kind = thread_tag(stmt), int(getattr(stmt, "kind", 0))
         if tag and not tag.startswith("vthread"):
             if step is not ONE:
@@ -85,10 +95,13 @@ class Loops(Kernels):
         self.env[loop_var] = start + mul(value, step)
         outside = set(self.values.values())
         runs = TRUE if extent is bound else ge0(extent - 1 - value)
+        if first is not None:
+            runs = conj(runs, ge0(value - first))
         with self.inside(stmt, var, tag, kind) as iterations:
             effects = self.nested(stmt.body, runs)
         if self.kernel is not None:
             outside |= {e for t, e in self.kernel.extended.items() if t in outside}
+        outside -= self.own(stmt, outside, effects)
         self.drop(effects, lambda tensor: tensor not in outside)  # local to the iteration
         if not (effects.outer | tensors(extent)).isdisjoint(effects.writes):
             raise Unliftable("a loop changes a value that was read before it", loop_var.name)
@@ -102,7 +115,7 @@ class Loops(Kernels):
             self.check_at_once(
                 var, effects, frozenset(effects.writes) & outside, iterations, tag, kind
             )
-        if extent is not bound:
+        if runs is not TRUE:
             guarded = Effects()
             guarded.then(effects, runs)
             effects = guarded
@@ -111,6 +124,19 @@ class Loops(Kernels):
             raise Unliftable("threads update one element in an order that matters", loop_var.name)
         self.effects.then(closed)
         self.lose(private)
+
+    def own(
+        self, stmt: Any, outside: set[TensorVar | Var], effects: Effects
+    ) -> set[TensorVar | Var]:
+        """The buffers allocated before a loop that are local to an iteration nevertheless."""
+        serial = type(stmt).__name__ == "For" and int(stmt.kind) in _IN_ORDER
+        if self.kernel is not None or self.concurrent or not serial:
+            return set()  # iterations at once would share the buffer
+        buffers = {
+            t: b for b, t in self.values.items() if isinstance(t, TensorVar) and t in outside
+        }
+        allocated = {t: b for t, b in buffers.items() if t not in self.inputs}
+        return {*self.private.of_loop(stmt, allocated, effects)}
 
     @contextmanager
     def inside(self, stmt: Any, var: Var, tag: str, kind: int) -> Iterator[Iterations]:

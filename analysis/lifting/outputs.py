@@ -7,12 +7,15 @@ from dataclasses import replace
 
 from ..proofs.clamp import remove_clamps
 from ..proofs.context import has_choice, simplify, thorough
+from ..solving.coordinate_remainders import by_coordinate
+from ..terms.casts import floored
 from ..terms.condition_terms import ite
 from ..terms.quotient import is_div
 from ..terms.term import CallTerm, Int, TensorVar, Term, Var, as_int, axis
-from ..terms.traversal import free, substitute, subterms, tensors
+from ..terms.traversal import free, rebuild, substitute, subterms, tensors
 from .effects.effects import pinned_value
 from .effects.tensor_expression import OutputDefinition
+from .idle_choices import without_idle_choices
 from .loops.reduction import canonical
 from .state import ExecutionState
 from .tir.facts import simplify_coordinates
@@ -75,7 +78,30 @@ def output(
         raise Unliftable("a buffer local to a thread is read after the kernel", tensor.name)
     if unwritten is not None:
         raise Unliftable("an element is read before it is written", unwritten.name)
-    return OutputDefinition(tensor, axes, canonical(remove_clamps(_at_its_place(body, axes))))
+    body = _whole_indices(body)
+    body = without_idle_choices(by_coordinate(_at_its_place(body, axes)))
+    return OutputDefinition(tensor, axes, canonical(remove_clamps(body)))
+
+
+def _whole_indices(body: Term) -> Term:
+    """Return the body with floors of scaled indices as quotients, if it is moved data alone.
+
+    Where an index is a number as well, as a weight of an interpolation, both stay.
+    """
+    if not any(isinstance(s, CallTerm) and s.op == "floor" for s in subterms(body)):
+        return body
+
+    def go(term: Term) -> Term:
+        atom = term.atom if isinstance(term, Int) else term
+        if isinstance(atom, CallTerm) and atom.op == "cast" and atom.dtype == "int":
+            whole = floored(atom.args[0])
+            if whole is not None:
+                return whole
+        return rebuild(term, go)
+
+    new = go(body)
+    numbers = (s for s in subterms(new) if isinstance(s, CallTerm) and s.op == "cast")
+    return body if any(isinstance(s.args[0], Int) for s in numbers) else new
 
 
 def _at_its_place(body: Term, axes: tuple[Int, ...]) -> Term:

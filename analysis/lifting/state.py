@@ -13,6 +13,7 @@ from ..terms.term import FALSE, ONE, TRUE, ZERO, Int, TensorVar, Term, Var, as_i
 from ..terms.traversal import free, tensors
 from .effects.effects import Effects, Write
 from .parameters import Parameters
+from .private_buffers import PrivateBuffers
 from .tir.node import NodeDict
 from .tir.unliftable import Unliftable
 
@@ -23,6 +24,7 @@ class ExecutionState(Parameters):
     def __init__(self, func: Any) -> None:
         super().__init__()
         self.func = func
+        self.private = PrivateBuffers(func)
         self.threads: list[str] = []
         self.races = False
         #: Whether parameters that nothing has written decide where racing stores go.
@@ -117,6 +119,8 @@ class ExecutionState(Parameters):
                     continue
                 if tensor in self.inputs and _callers_decide(poly, extent):
                     continue
+                if tensors(poly) and tensors(poly) <= self.inputs - self.effects.writes.keys():
+                    continue  # the caller's numbers are indices, as those of a load are
                 if not prove(inside, (*parts(write.guard), *self.facts)).proved:
                     raise Unliftable("a store may be out of bounds", tensor.name)
 

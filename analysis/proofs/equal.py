@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import permutations
 
+from ..solving.coordinate_remainders import as_digits
 from ..terms.condition_terms import conj, disj, eq0, negate, parts
 from ..terms.scalar import is_const
 from ..terms.show import reason
@@ -31,6 +32,7 @@ from ..terms.term import (
 from ..terms.traversal import replace, substitute
 from .context import simplify, thorough
 from .equal_reductions import Facts, prove_reductions
+from .first_element import from_below
 from .fold_facts import earlier_indices, in_order
 from .pairing import (
     Different,
@@ -162,6 +164,10 @@ class _Prover:
             if case is FALSE or prove(FALSE, in_case).proved:
                 continue
             x, y = (branch if t is first else t for t in (a, b))
+            digits = as_digits(condition, holds=case is condition)
+            if digits is not None:
+                x, y = substitute(x, digits), substitute(y, digits)
+                in_case = tuple(substitute(f, digits) for f in in_case)
             self.equal(simplify(x, in_case, thorough), simplify(y, in_case, thorough), in_case)
 
     def loads(self, a: Load, b: Load, facts: Facts) -> None:
@@ -219,12 +225,17 @@ class _Prover:
     def folds(self, a: Fold, b: Fold, facts: Facts) -> None:
         """Compare folds: some pairing of the states must make starts and steps equal."""
         assert a.axis.extent is not None and b.axis.extent is not None
-        self.equal(a.axis.extent, b.axis.extent, facts)
         if len(a.states) != len(b.states):
             raise Different(f"folds of {len(a.states)} and {len(b.states)} values")
-        orders = permutations(range(1, len(b.states)))
-        attempts = (partial(self.steps, a, b, (0, *order), facts) for order in orders)
-        first_success(attempts, "folds differ")
+        orders = [(0, *order) for order in permutations(range(1, len(b.states)))]
+        for order in orders:
+            longer = from_below(a, b, order)
+            if longer is not None:
+                self.proof.above = True
+                return self.steps(longer, b, order, facts)
+        self.equal(a.axis.extent, b.axis.extent, facts)
+        attempts = (partial(self.steps, a, b, order, facts) for order in orders)
+        return first_success(attempts, "folds differ")
 
     def steps(self, a: Fold, b: Fold, order: tuple[int, ...], facts: Facts) -> None:
         """Compare starts and updates of folds, with the states of both as the same unknowns."""

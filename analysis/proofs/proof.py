@@ -4,6 +4,7 @@
 - ``finite``: ``0 * x = 0`` was used, which holds for finite x;
 - ``ordered``: a floating-point minimum or maximum was regrouped or permuted, which changes nothing
   if no operand is NaN and no zeros have different signs;
+- ``above``: the first element is above the lowest number, or below the highest for a minimum;
 - ``rounded``: the terms were compared in real arithmetic, see `analysis.real`.
 """
 
@@ -29,4 +30,5 @@ class Proof:
     reassociated: bool = False
     finite: bool = False
     ordered: bool = False
+    above: bool = False
     rounded: bool = False

@@ -15,10 +15,24 @@ import numpy as np
 from ..lifting.loops.reduction import canonical
 from ..terms.condition_terms import ite
 from ..terms.evaluate import numpy_dtype
+from ..terms.integer import floordiv
 from ..terms.reduction_terms import identity, reduce, split_guard
-from ..terms.term import TRUE, ZERO, CallTerm, Const, Reduce, Term, const
+from ..terms.term import TRUE, ZERO, CallTerm, Const, Reduce, Term, const, integer
 from ..terms.traversal import substitute
-from .polynomial import REAL, Poly, combine_all, operands, plus, poly_of, product_of, to_term
+from .polynomial import (
+    REAL,
+    Monomial,
+    Poly,
+    combine_all,
+    key_of,
+    operands,
+    ordered,
+    plus,
+    poly_of,
+    product_of,
+    times,
+    to_term,
+)
 from .reroll import forward, prolong, reroll_operands
 
 _TESTS = {"lt": 1, "le": 1, "gt": -1, "ge": -1}
@@ -27,6 +41,8 @@ _TESTS = {"lt": 1, "le": 1, "gt": -1, "ge": -1}
 def extreme_of(op: str, args: list[Term], dtype: str) -> Term:
     """Return ``min`` or ``max`` of operands in this form: flat, sorted, with one literal."""
     flat = dict.fromkeys(x for a in args for x in operands(op, a))
+    if any(not isinstance(x, Const) and not _is_choice(x) for x in flat):
+        flat = dict.fromkeys(y for x in flat if (y := _unwon(op, x, dtype)) is not None)
     literals = [float(x.value) for x in flat if isinstance(x, Const)]
     others = reroll_operands(op, [x for x in flat if not isinstance(x, Const)], dtype)
     best = (max if op == "max" else min)(literals) if literals else None
@@ -44,6 +60,20 @@ def extreme_of(op: str, args: list[Term], dtype: str) -> Term:
     return combine_all(op, terms if best is None else [*terms, const(best, dtype)], dtype)
 
 
+def _is_choice(term: Term) -> bool:
+    return isinstance(term, CallTerm) and term.op == "ite"
+
+
+def _unwon(op: str, term: Term, dtype: str) -> Term | None:
+    """An operand whose literals that never win against a number are the identity; None if all."""
+    unit = identity(op, dtype)
+    if unit is None or _never_wins(op, term):
+        return term if unit is None else None
+    if isinstance(term, CallTerm) and term.op == "ite" and _never_wins(op, term.args[2]):
+        return ite(term.args[0], term.args[1], unit)
+    return term
+
+
 def absorb_init(reduction: Reduce) -> Term:
     """Return a maximum or minimum without an initial value that cannot win."""
     unit = identity(reduction.op, reduction.dtype)
@@ -56,7 +86,9 @@ def absorb_init(reduction: Reduce) -> Term:
     first = {a: ZERO for a in reduction.axes}
     last = {a: a.extent - 1 for a in reduction.axes if a.extent is not None}
     among = init in (substitute(body, first), substitute(body, last))
-    if guard is TRUE and (among or _never_wins(reduction.op, init)):
+    middle = {a: floordiv(e, integer(2)) for a, e in ((a, a.extent) for a in reduction.axes) if e}
+    some = any(substitute(guard, at) is TRUE for at in (first, middle, last))  # an iteration runs
+    if (guard is TRUE and among) or (some and _never_wins(reduction.op, init)):
         init = unit
     return canonical(forward(reduce(reduction.op, reduction.axes, body, init, reduction.dtype)))
 
@@ -71,6 +103,58 @@ def _never_wins(op: str, init: Term) -> bool:
     return (-init.value if op == "max" else init.value) >= least
 
 
+def signed(poly: Poly, dtype: str) -> Poly:
+    """Return a polynomial with one form for negated extremes, and for parts of both signs.
+
+    -max(-a, -b) = min(a, b)        j*max(q, 0) + k*min(q, 0) = max(j*q, k*q) for j >= k
+    """
+    out, changed = poly, False
+    for mono, coef in poly.items():
+        flipped = _flipped(mono[0], dtype) if len(mono) == 1 else None
+        if flipped is not None:
+            out = plus({m: c for m, c in out.items() if m is not mono}, {(flipped,): -coef})
+            changed = True
+    whole = {m[0]: c for m, c in out.items() if len(m) == 1 and _of_zero(m[0]) is not None}
+    for upper, j in whole.items():
+        q = _of_zero(upper)
+        lower = next((x for x in whole if _of_zero(x) is q and x is not upper), None)
+        if not (isinstance(upper, CallTerm) and upper.op == "max" and lower is not None and q):
+            continue
+        k = whole[lower]
+        rest = {m: c for m, c in out.items() if m not in ((upper,), (lower,))}
+        parts = [to_term(plus({}, poly_of(q, dtype), c), dtype) for c in (j, k)]
+        merged = parts[0] if j == k else extreme_of("max" if j > k else "min", parts, dtype)
+        return signed(plus(rest, poly_of(merged, dtype)), dtype)
+    return out if changed else poly
+
+
+def _of_zero(term: Term) -> Term | None:
+    """The q of ``max(q, 0)`` or ``min(q, 0)``."""
+    if not (isinstance(term, CallTerm) and term.op in _EXTREMES and term.dtype in REAL):
+        return None
+    args = list(operands(term.op, term))
+    zero = [x for x in args if isinstance(x, Const) and x.value == 0]
+    return next(x for x in args if x not in zero) if len(args) == 2 and len(zero) == 1 else None
+
+
+def _flipped(term: Term, dtype: str) -> Term | None:
+    """The extreme of the negated operands, if each that is not a literal begins with a minus."""
+    if not (isinstance(term, CallTerm) and term.op in _EXTREMES and term.dtype in REAL):
+        return None
+    polys = [poly_of(x, dtype) for x in operands(term.op, term)]
+    leads = [min((m for m in p if m), key=key_of, default=None) for p in polys]
+    pairs = [(p, m) for p, m in zip(polys, leads, strict=True) if m is not None]
+    if not pairs or any(p[m] > 0 for p, m in pairs) or not all(map(finite_literals, polys)):
+        return None
+    negated = [to_term(plus({}, p, -1.0), dtype) for p in polys]
+    return extreme_of("min" if term.op == "max" else "max", negated, dtype)
+
+
+def finite_literals(poly: Poly) -> bool:
+    """Return whether no operand is itself an infinite literal."""
+    return not any(isinstance(x, Const) for mono in poly for x in mono)
+
+
 def select_value(condition: Term, test: Term, a: Poly, b: Poly, dtype: str) -> Poly:
     """Return ``a if condition else b``, as a minimum or maximum if the condition compares the two.
 
@@ -83,11 +167,32 @@ def select_value(condition: Term, test: Term, a: Poly, b: Poly, dtype: str) -> P
         op = _extreme(test, difference)
         if op is not None:
             return poly_of(extreme_of(op, [to_term(a, dtype), to_term(b, dtype)], dtype), dtype)
+    if a and b:
+        common = {m: c for m, c in a.items() if b.get(m) == c}
+        if common:
+            a, b = ({m: c for m, c in p.items() if m not in common} for p in (a, b))
+            return plus(common, select_value(condition, condition, a, b, dtype))
+    if len(a) == len(b) == 1:
+        factors, rests = _common_factors(a, b)
+        if factors:
+            return times({factors: 1.0}, select_value(condition, condition, *rests, dtype), dtype)
     if not b and len(a) == 1:
         ((mono, coef),) = a.items()
         product, zero = combine_all("mul", mono, dtype), const(0.0, dtype)
         return product_of({(ite(condition, product, zero),): coef})
     return {(ite(condition, to_term(a, dtype), to_term(b, dtype)),): 1.0}
+
+
+def _common_factors(a: Poly, b: Poly) -> tuple[Monomial, tuple[Poly, Poly]]:
+    """The factors that two monomials share, and what remains of each."""
+    ((first, j),), ((second, k),) = a.items(), b.items()
+    ours, theirs, factors = list(first), list(second), list[Term]()
+    for atom in first:
+        if atom in theirs:
+            ours.remove(atom)
+            theirs.remove(atom)
+            factors.append(atom)
+    return ordered(factors), ({ordered(ours): j}, {ordered(theirs): k})
 
 
 def _extreme(test: CallTerm, difference: Poly) -> str | None:

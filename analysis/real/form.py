@@ -2,7 +2,7 @@
 
     a / sqrt(b) = a * rsqrt(b)      Σ_k c*f = c * Σ_k f      (a - b)² = a² - 2ab + b²
     sigmoid(x) = 1 / (1 + exp(-x))  tanh(x) = 2 / (1 + exp(-2x)) - 1
-    2 ** x = exp2(x)                log2(x) = log(x) / log(2)
+    log2(x) = log(x) / log(2)       exponentials: see `exponentials`
     x if 0 < x else k*x = max(x, k*x) for k < 1
 
 A floating-point term becomes a sum of products of atoms with literal coefficients. A factor that
@@ -13,12 +13,16 @@ with one form are equal up to rounding, wherever every intermediate value is fin
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TypeGuard
 
+from ..lifting.idle_choices import special_places
 from ..lifting.loops.reduction import canonical
 from ..lifting.loops.reduction_axes import is_count
+from ..proofs.context import simplify
 from ..terms.condition_terms import ite
 from ..terms.reduction_terms import reduce, split_guard
+from ..terms.scalar import NARROW
 from ..terms.term import (
     ONE,
     TRUE,
@@ -36,15 +40,15 @@ from ..terms.term import (
     recall,
     remember,
 )
-from ..terms.traversal import free, rebuild, subterms
+from ..terms.traversal import free, rebuild, substitute, subterms
 from .budget import limited
-from .extremes import absorb_init, extreme_of, select_value
+from .exponentials import exponential, inverse_of, joined, masked, natural
+from .extremes import absorb_init, extreme_of, select_value, signed
 from .polynomial import (
     REAL,
     Monomial,
     Poly,
     combine_all,
-    inverse,
     operands,
     ordered,
     plus,
@@ -55,6 +59,8 @@ from .polynomial import (
 )
 from .reroll import forward, prolong, reroll_sum
 from .rescaled import rescaled_sum, without_constants
+from .running import running_moment, telescoped
+from .shifts import least_shift
 
 
 def real(term: Term) -> Term:
@@ -66,7 +72,7 @@ def real(term: Term) -> Term:
     form: Term | None = recall(term, "real")
     if form is None:
         with limited():
-            form = canonical(_Real()(term))
+            form = canonical(_Real()(simplify(term)))
         remember(term, "real", form)
     return form
 
@@ -95,7 +101,9 @@ class _Real:
         """Return a floating-point term as a polynomial over atoms in this form."""
         form = self.polys.get(term)
         if form is None:
-            form = self.polys[term] = self.expanded(term)
+            form = signed(joined(self.expanded(term), term.dtype), term.dtype)
+            form = least_shift(form)
+            self.polys[term] = form
         return form
 
     def expanded(self, term: Term) -> Poly:
@@ -135,7 +143,7 @@ class _Real:
     def fold(self, fold: Fold) -> Poly:
         """Return ``for k: s = max(s, g)`` as a maximum over k, if g does not read s.
 
-        Of several states, those of `rescaled` are reduced to one.
+        Of several states, those of `rescaled` and `running` are reduced to one.
         """
         if len(fold.states) != 1:
             shorter = without_constants(fold, self.poly)
@@ -144,8 +152,24 @@ class _Real:
             total = rescaled_sum(fold, self.poly)
             if total is not None:
                 return self.poly(total)
+            moment = running_moment(fold, self.poly)
+            if moment is not None:
+                return self.poly(to_term(moment, fold.dtype))
             return poly_of(rebuild(fold, self), fold.dtype)
+        moment = running_moment(fold, self.poly)
+        if moment is not None:
+            return self.poly(to_term(moment, fold.dtype))
+        choice = fold.updates[0]
+        if isinstance(choice, CallTerm) and choice.op == "ite":
+            window = telescoped(fold, self.poly(choice.args[1]), self.poly)
+            if window is not None:
+                return window
         state, update = fold.states[0], self(fold.updates[0])
+        if isinstance(update, Reduce) and update.init is state:
+            if all(s is not state for s in subterms(update.body)):
+                axes = (fold.axis, *update.axes)
+                out = reduce(update.op, axes, update.body, fold.inits[0], fold.dtype)
+                return self.poly(out)
         for op in ("max", "min", "add"):
             if not (isinstance(update, CallTerm) and update.op == op):
                 continue
@@ -209,18 +233,43 @@ def _add(to_real: _Real, call: CallTerm) -> Poly:
 
 
 def _mul(to_real: _Real, call: CallTerm) -> Poly:
+    for choice, other in (call.args, call.args[::-1]):
+        if _is_choice(choice):  # of two factors
+            condition, *factors = choice.args
+            products = (raw_call("mul", (x, other), call.dtype) for x in factors)
+            return _ite(to_real, raw_call("ite", (condition, *products), call.dtype))
     return times(to_real.poly(call.args[0]), to_real.poly(call.args[1]), call.dtype)
+
+
+def _is_choice(term: Term) -> TypeGuard[CallTerm]:
+    """Whether a term is a selection between two literals."""
+    is_ite = isinstance(term, CallTerm) and term.op == "ite"
+    return is_ite and all(isinstance(x, Const) for x in term.args[1:])  # type: ignore[attr-defined]
 
 
 def _div(to_real: _Real, call: CallTerm) -> Poly:
     num, den = to_real.poly(call.args[0]), to_real.poly(call.args[1])
-    return times(num, inverse(den, call.dtype), call.dtype)
+    return times(num, inverse_of(den, call.dtype), call.dtype)
+
+
+def _exp(to_real: _Real, call: CallTerm) -> Poly:
+    exponent = to_real.poly(call.args[0])
+    return _power(exponent if call.op == "exp" else natural(exponent, call.dtype), call.dtype)
+
+
+def _power(exponent: Poly, dtype: str) -> Poly:
+    """``exp`` of a polynomial, which is zero where the exponent is -inf."""
+    chosen = masked(exponent)
+    if chosen is None:
+        return exponential(exponent, dtype)
+    condition, kept, first = chosen
+    value = _power(kept, dtype)
+    return select_value(condition, condition, *(({}, value) if first else (value, {})), dtype)
 
 
 def _sigmoid(to_real: _Real, call: CallTerm) -> Poly:
     negative = plus({}, to_real.poly(call.args[0]), -1.0)
-    exp = raw_call("exp", (to_term(negative, call.dtype),), call.dtype)
-    return inverse({(): 1.0, (exp,): 1.0}, call.dtype)
+    return inverse_of(plus({(): 1.0}, exponential(negative, call.dtype)), call.dtype)
 
 
 def _tanh(to_real: _Real, call: CallTerm) -> Poly:
@@ -235,26 +284,36 @@ def _pow(to_real: _Real, call: CallTerm) -> Poly:
     if exponent == {(): 2.0}:
         return times(base, base, call.dtype)
     if base == {(): 2.0}:
-        return poly_of(raw_call("exp2", (to_term(exponent, call.dtype),), call.dtype), call.dtype)
+        return _power(natural(exponent, call.dtype), call.dtype)
     return poly_of(rebuild(call, to_real), call.dtype)
 
 
 def _log2(to_real: _Real, call: CallTerm) -> Poly:
-    natural, two = (
+    logs, two = (
         raw_call("log", (x,), call.dtype) for x in (to_real(call.args[0]), const(2.0, call.dtype))
     )
-    return times(poly_of(natural, call.dtype), inverse({(two,): 1.0}, call.dtype), call.dtype)
+    return times(poly_of(logs, call.dtype), inverse_of({(two,): 1.0}, call.dtype), call.dtype)
 
 
 def _cast(to_real: _Real, call: CallTerm) -> Poly:
     term = call.args[0]
     if isinstance(term, Int) and term.const is not None:
         return {(): float(term.const)} if term.const else {}
+    if isinstance(term, Int) and all(_is_stored(m) for m, _ in term.terms):
+        return {
+            tuple(raw_call("cast", (x,), call.dtype) for x in m): float(c) for m, c in term.terms
+        }
     return poly_of(rebuild(call, to_real), call.dtype)
 
 
+def _is_stored(mono: Monomial) -> bool:
+    """Whether a summand is a literal or a stored number of few bits."""
+    return not mono or (len(mono) == 1 and isinstance(mono[0], Load) and mono[0].dtype in NARROW)
+
+
 def _extreme(to_real: _Real, call: CallTerm) -> Poly:
-    return poly_of(extreme_of(call.op, [to_real(x) for x in call.args], call.dtype), call.dtype)
+    nest = list(operands(call.op, call))  # whole, so that an unrolled loop is seen at once
+    return poly_of(extreme_of(call.op, [to_real(x) for x in nest], call.dtype), call.dtype)
 
 
 def _abs(to_real: _Real, call: CallTerm) -> Poly:
@@ -264,13 +323,25 @@ def _abs(to_real: _Real, call: CallTerm) -> Poly:
 
 
 def _ite(to_real: _Real, call: CallTerm) -> Poly:
-    condition, a, b = call.args
+    condition, *branches = call.args
     form, test = to_real(condition), to_real.compared(condition)
-    return select_value(form, test, to_real.poly(a), to_real.poly(b), call.dtype)
+    a, b = map(to_real.poly, branches)
+    for kept, other, points in special_places(condition, a, b):
+        if all(_at(kept, point) == _at(other, point) for point in points):
+            return kept
+    return select_value(form, test, a, b, call.dtype)
+
+
+def _at(poly: Poly, point: Mapping[Var, Int]) -> Poly:
+    """The polynomial at a coordinate."""
+    out: Poly = {}
+    for mono, coef in poly.items():
+        out = plus(out, {ordered(substitute(x, point) for x in mono): coef})
+    return out
 
 
 _RULES: dict[str, Rule] = {
     "add": _add, "sub": _add, "mul": _mul, "div": _div, "pow": _pow, "log2": _log2,
     "sigmoid": _sigmoid, "tanh": _tanh, "cast": _cast, "max": _extreme, "min": _extreme,
-    "abs": _abs, "ite": _ite,
+    "abs": _abs, "ite": _ite, "exp": _exp, "exp2": _exp,
 }  # fmt: skip

@@ -5,7 +5,7 @@
     x[0] + Σ_{k<5} x[k + 1]            = Σ_{k<6} x[k]
 
 Terms that differ only by literals in the indices of loads are one reduction if the differences fill
-a box, in multiples of a few vectors.
+a box, in multiples of a few vectors. Each may be selected where its loads are inside their tensors.
 """
 
 from __future__ import annotations
@@ -13,8 +13,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..lifting.loops.reduction import canonical
+from ..terms.condition_terms import conj, ge0, ite
 from ..terms.reduction_terms import identity, reduce
-from ..terms.term import Int, Load, Reduce, TensorVar, Term, Var, as_int, fresh, integer, load
+from ..terms.term import (
+    TRUE,
+    CallTerm,
+    Const,
+    Int,
+    Load,
+    Reduce,
+    TensorVar,
+    Term,
+    Var,
+    as_int,
+    fresh,
+    integer,
+    load,
+)
 from ..terms.traversal import map_loads, substitute, subterms, tensors
 from .polynomial import Monomial, Poly, combine_all, plus, poly_of
 
@@ -23,14 +38,15 @@ Vector = tuple[int, ...]
 
 def reroll_sum(poly: Poly, dtype: str) -> Poly:
     """Return a polynomial with its unrolled sums as reductions."""
-    groups: dict[tuple[Term, str], list[tuple[Vector, Monomial]]] = {}
+    groups: dict[tuple[Term, bool, str], list[tuple[Vector, Monomial]]] = {}
     for mono, coef in poly.items():
         parts = _skeleton(combine_all("mul", mono, dtype)) if mono else None
         if parts is not None:
-            groups.setdefault((parts[0], f"{coef:.13e}"), []).append((parts[1], mono))
+            key = (parts[0], parts[2], f"{coef:.13e}")
+            groups.setdefault(key, []).append((parts[1], mono))
     out = dict(poly)
-    for (skeleton, _), members in groups.items():
-        new = _loop("add", skeleton, [v for v, _ in members], dtype)
+    for (skeleton, inside, _), members in groups.items():
+        new = _loop("add", skeleton, [v for v, _ in members], dtype, inside)
         if new is None:
             continue
         coef = poly[members[0][1]]
@@ -42,21 +58,29 @@ def reroll_sum(poly: Poly, dtype: str) -> Poly:
 
 def reroll_operands(op: str, terms: Sequence[Term], dtype: str) -> list[Term]:
     """Return operands of a minimum or maximum, with unrolled ones as a reduction."""
-    groups: dict[Term, list[tuple[Vector, Term]]] = {}
+    groups: dict[tuple[Term, bool], list[tuple[Vector, Term]]] = {}
     for term in terms:
         parts = _skeleton(term)
         if parts is not None:
-            groups.setdefault(parts[0], []).append((parts[1], term))
+            groups.setdefault((parts[0], parts[2]), []).append((parts[1], term))
     out = list(terms)
-    for skeleton, members in groups.items():
-        new = _loop(op, skeleton, [v for v, _ in members], dtype)
+    for (skeleton, inside), members in groups.items():
+        new = _loop(op, skeleton, [v for v, _ in members], dtype, inside)
         if new is not None:
             out = [t for t in out if all(t is not m for _, m in members)] + [new]
     return out
 
 
-def _skeleton(term: Term) -> tuple[Term, Vector] | None:
-    """The term without the literals in its loads' indices, if each tensor has one load."""
+def _skeleton(term: Term) -> tuple[Term, Vector, bool] | None:
+    """The term without the literals in its loads' indices, if each tensor has one load.
+
+    A selection of what is inside its tensors, and a literal outside, is taken without its
+    condition; the last value says that it is to be put back.
+    """
+    choice = isinstance(term, CallTerm) and term.op == "ite" and isinstance(term.args[2], Const)
+    guard, value = (term.args[0], term.args[1]) if choice else (TRUE, term)  # type: ignore[attr-defined]
+    inside = guard is _inside(value)
+    term = value if inside else term
     loads = [s for s in subterms(term) if isinstance(s, Load)]
     if not loads or len({x.tensor for x in loads}) < len(loads):
         return None
@@ -68,14 +92,23 @@ def _skeleton(term: Term) -> tuple[Term, Vector] | None:
         return load(tensor, tuple(i - k for i, k in moved))
 
     vector = tuple(k for x in loads for k in shift[x.tensor])
-    return map_loads(term, tensors(term), read), vector
+    return map_loads(term, tensors(term), read), vector, inside
+
+
+def _inside(term: Term) -> Term:
+    """Whether all its loads are inside their tensors."""
+    loads = [s for s in subterms(term) if isinstance(s, Load)]
+    pairs = [p for x in loads for p in zip(x.indices, x.tensor.shape, strict=True)]
+    return conj(*(c for i, e in pairs for c in (ge0(i), ge0(e - 1 - i))))
 
 
 def _literal(poly: Int) -> int:
     return next((c for m, c in poly.terms if not m), 0)
 
 
-def _loop(op: str, skeleton: Term, vectors: Sequence[Vector], dtype: str) -> Term | None:
+def _loop(
+    op: str, skeleton: Term, vectors: Sequence[Vector], dtype: str, inside: bool
+) -> Term | None:
     """``⊕`` of the skeleton at all vectors, as a reduction over axes."""
     base = min(vectors)
     steps = _grid({tuple(a - b for a, b in zip(v, base, strict=True)) for v in vectors})
@@ -99,6 +132,8 @@ def _loop(op: str, skeleton: Term, vectors: Sequence[Vector], dtype: str) -> Ter
     body = map_loads(skeleton, tensors(skeleton), read)
     unit = identity(op, dtype)
     assert unit is not None
+    if inside:
+        body = ite(_inside(body), body, unit)
     return canonical(forward(reduce(op, tuple(a for a, _ in axes), body, unit, dtype)))
 
 

@@ -5,7 +5,8 @@ A sum of powers relative to the largest exponent so far, as softmax in one pass 
     for r: m, s = m', s * exp(m - m') + f(r) * exp(q(r) - m')        with m' = max(m, x(r))
 
 is ``Σ_r f(r) * exp(q(r) - m)`` with the last m, as ``s * exp(m)`` grows by ``f(r) * exp(q(r))``.
-Each ``m - m'`` must be defined: from ``m = -inf``, the first x is not -inf, as a mask has it.
+A block of terms at once is a sum in place of f. Each ``m - m'`` must be defined: from ``m = -inf``,
+the first x is not -inf, as a mask has it.
 
 A value whose update is the number that it starts with is that number, such as Kahan's compensation,
 which is zero but for rounding.
@@ -16,8 +17,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ..terms.reduction_terms import reduce
-from ..terms.term import FOREVER, CallTerm, Const, Fold, Term, as_int, const, fold, fresh, raw_call
+from ..terms.condition_terms import ite
+from ..terms.reduction_terms import reduce, split_guard
+from ..terms.term import (
+    FOREVER,
+    CallTerm,
+    Const,
+    Fold,
+    Reduce,
+    Term,
+    as_int,
+    const,
+    fold,
+    fresh,
+    raw_call,
+)
 from ..terms.traversal import replace, substitute, subterms
 from .polynomial import Monomial, Poly, operands, ordered, plus, poly_of, to_term
 
@@ -106,6 +120,12 @@ def _relative(
     mono: Monomial, new: Poly, last: Term, states: set[CallTerm], poly_in_form: PolyOf
 ) -> Monomial | None:
     """``f * exp(q - m')`` as ``f * exp(q - m)`` with the last m; None if f or q have a state."""
+    for total in (x for x in mono if isinstance(x, Reduce) and _mentions({(x,): 1.0}, states)):
+        inner = _relative_sum(total, new, last, states, poly_in_form)
+        others = [x for x in mono if x is not total]
+        if inner is None or _mentions({ordered(others): 1.0}, states):
+            return None
+        return ordered((*others, inner))
     powers = [x for x in mono if isinstance(x, CallTerm) and x.op == "exp"]
     for power in powers:
         exponent = plus(poly_in_form(power.args[0]), new)
@@ -115,6 +135,25 @@ def _relative(
         exponent = plus(exponent, poly_in_form(last), -1.0)
         return ordered((*others, _exp(exponent, power.dtype)))
     return None
+
+
+def _relative_sum(
+    total: Reduce, new: Poly, last: Term, states: set[CallTerm], poly_in_form: PolyOf
+) -> Term | None:
+    """A sum of terms, each relative to the last value of a state."""
+    zero = const(0.0, total.dtype)
+    if total.op != "add" or total.init is not zero:
+        return None
+    guard, body = split_guard(total.body, zero)
+    terms: Poly = {}
+    for mono, coef in poly_of(body, total.dtype).items():
+        relative = _relative(mono, new, last, states, poly_in_form)
+        if relative is None:
+            return None
+        terms = plus(terms, {relative: coef})
+    return reduce(
+        "add", total.axes, ite(guard, to_term(terms, total.dtype), zero), zero, total.dtype
+    )
 
 
 def _exp(exponent: Poly, dtype: str) -> Term:

@@ -12,7 +12,19 @@ from collections.abc import Callable
 from .integer import floordiv
 from .order import bounds, nonneg
 from .quotient import is_div
-from .term import FALSE, TRUE, CallTerm, Int, Term, as_int, integer, raw_call, recall, remember
+from .term import (
+    FALSE,
+    TRUE,
+    CallTerm,
+    Int,
+    Load,
+    Term,
+    as_int,
+    integer,
+    raw_call,
+    recall,
+    remember,
+)
 from .term.work_budget import spend
 
 #: Of more minima in one condition, each doubles the conditions that it would become.
@@ -169,7 +181,28 @@ def _connective(op: str, unit: Term, absorbing: Term, conditions: tuple[Term, ..
     spend(1 + len(flat) // 4)
     if any(negate(c) in flat for c in flat if isinstance(c, CallTerm) and c.op in ("ge0", "not")):
         return absorbing
+    different = _exclusive(op, tuple(flat)) if len(flat) == 2 else None
+    if different is not None:
+        return different
     return raw_call(op, tuple(sorted(flat, key=lambda term: term.uid)), "bool")
+
+
+def _exclusive(op: str, pair: tuple[Term, ...]) -> Term | None:
+    """``(a or b) and not (a and b)``, or ``a and not b or b and not a``, as ``a ^ b``."""
+    inner = "or" if op == "and" else "and"
+    first, second = (parts(c, inner) for c in pair)
+    if len(first) != 2 or len(second) != 2 or {*map(negate, first)} != {*second}:
+        return None
+    plain = [c.args[0] if isinstance(c, CallTerm) and c.op == "not" else c for c in first]
+    if not all(isinstance(c, Load) for c in plain):
+        return None
+    inverted = sum(c not in plain for c in first) % 2 == (op == "and")
+    return exclusive_or(*plain) if not inverted else negate(exclusive_or(*plain))
+
+
+def exclusive_or(a: Term, b: Term) -> Term:
+    """Return ``a ^ b`` for bools."""
+    return raw_call("bitxor", tuple(sorted((a, b), key=lambda term: term.uid)), "bool")
 
 
 def parts(condition: Term, op: str = "and") -> tuple[Term, ...]:
@@ -209,6 +242,11 @@ def ite(condition: Term, a: Term, b: Term) -> Term:
         return negate(condition)
     if isinstance(a, Int) or isinstance(b, Int):
         a, b = as_int(a), as_int(b)
+    if a.dtype == "bool" and isinstance(condition, Load):
+        if isinstance(b, Load) and a is negate(b):
+            return exclusive_or(condition, b)
+        if isinstance(a, Load) and b is negate(a):
+            return negate(exclusive_or(condition, a))
     inner = atom_of(a)
     if isinstance(inner, CallTerm) and inner.op == "ite":
         if same_term(inner.args[2], b):

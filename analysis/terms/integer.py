@@ -61,12 +61,15 @@ def _floordiv(p: Int, d: Int) -> Int:
     inside = _constant_quotient(remainder, d)
     if inside is not None:
         return quotient + inside
+    digits = _under_digits(remainder, d)
+    if digits is not None:
+        return quotient + digits
     remainder, extra = _reduce_coefficients(remainder, d)
     quotient = quotient + extra
     inside = _constant_quotient(remainder, d)
     if inside is not None:
         return quotient + inside
-    shorter = _drop_digits(remainder, d) or _nested(remainder, d)
+    shorter = _drop_digits(remainder, d) or _nested(remainder, d) or _whole_digit(remainder, d)
     if shorter is not None:
         return quotient + shorter
     return quotient + as_int(raw_call("floordiv", (remainder, d), "int"))
@@ -95,6 +98,30 @@ def _reduce_coefficients(p: Int, d: Int) -> tuple[Int, Int]:
     return p - mul(d, extra), extra
 
 
+def _under_digits(p: Int, d: Int) -> Int | None:
+    """``(g*big + k*(x % e)) // (g*f) = big // f`` where ``k*(x % e) < g``, before e is reduced."""
+    digits = ZERO
+    terms = dict(p.terms)
+    for mono, coef in p.terms:
+        if coef >= 0 or len(mono) != 1 or not is_div(mono[0]):
+            continue
+        num, den = mono[0].args  # type: ignore[attr-defined]
+        factor = 0 if num.atom is None or den.const is None else terms.get((num.atom,), 0)
+        if factor > 0 and coef == -factor * den.const:
+            digits = digits + (num - as_int(mono[0]) * den.const) * factor
+    big = p - digits
+    if digits is ZERO or d.const is None or not big.terms:
+        return None
+    for g in {math.gcd(c, d.const) for m, c in big.terms if m} - {1, d.const}:
+        multiple = polynomial({m: c for m, c in big.terms if c % g == 0})
+        low, high = bounds(digits + big - multiple)
+        if low is not None and low.const is not None and low.const >= 0:
+            if high is not None and high.const is not None and high.const < g:
+                reduced = polynomial({m: c // g for m, c in multiple.terms})
+                return floordiv(reduced, integer(d.const // g))
+    return None
+
+
 def _drop_digits(p: Int, d: Int) -> Int | None:
     """``(g*big + small) // (g*e) = big // e`` where ``0 <= small < g``; also the common factor."""
     for g in _factors(p, d):
@@ -112,6 +139,20 @@ def _drop_digits(p: Int, d: Int) -> Int | None:
                 continue
             big = big + g * (lo.const // g.const)
         return floordiv(divide(big, g)[0], divide(d, g)[0])
+    return None
+
+
+def _whole_digit(p: Int, d: Int) -> Int | None:
+    """The ``x // e`` in p that is p // d, as ``p - d * (x // e)`` is a number of smaller digits.
+
+    So ``(y // 4 % 2 + 6 * (y // 8)) // 6 = y // 8``, whose first term is ``y // 4 - 2 * (y // 8)``.
+    """
+    divisions = [m[0] for m, c in p.terms if len(m) == 1 and is_div(m[0]) and c > 0]
+    if d.const is None or len(divisions) < 2:
+        return None
+    for atom in divisions:
+        if _constant_quotient(p - mul(d, as_int(atom)), d) is ZERO:
+            return as_int(atom)
     return None
 
 

@@ -11,6 +11,7 @@ import operator
 import struct
 from collections.abc import Callable, Mapping
 
+from .casts import narrowed
 from .condition_terms import conj, disj, eq0, ge0, ite, negate
 from .integer import floordiv
 from .order import bounds, nonneg
@@ -76,6 +77,8 @@ def call(op: str, args: tuple[Term, ...], dtype: str) -> Term:
         value = args[0].const
         if value is not None and abs(value) <= WHOLE[dtype]:
             return const(float(value), dtype)
+    if op == "cast" and (narrow := narrowed(args[0], dtype, call)) is not None:
+        return narrow
     if (
         op == "cast"
         and dtype != "bool"
@@ -100,6 +103,8 @@ def call(op: str, args: tuple[Term, ...], dtype: str) -> Term:
         simple = _shift(op, args) if op != "add" else _without_zero(args)
         if simple is not None:
             return simple
+    if op == "bitand" and dtype in NARROW and (whole := _unmasked(args, dtype)) is not None:
+        return whole
     if op in COMMUTES:
         args = tuple(sorted(args, key=lambda term: term.uid))
     out = raw_call(op, args, dtype)
@@ -152,6 +157,19 @@ def _shift(op: str, args: tuple[Term, ...]) -> Term | None:
             if isinstance(bits, Const) and isinstance(bits.value, int) and most is not None:
                 if bits.value >= 0 and bits.value << most < 2 ** NARROW[dtype]:
                     return call("bitand", (call("shr", (other, by), dtype), bits), dtype)
+    return None
+
+
+def _unmasked(args: tuple[Term, ...], dtype: str) -> Term | None:
+    """``(x >> s) & mask`` as ``x >> s``, if the mask has all bits left of an unsigned x."""
+    for mask, value in (args, args[::-1]):
+        if not (isinstance(mask, Const) and isinstance(value, CallTerm) and value.op == "shr"):
+            continue
+        by = value.args[1]
+        if isinstance(by, Const) and isinstance(by.value, int) and dtype.startswith("uint"):
+            left = 2 ** max(NARROW[dtype] - by.value, 0) - 1
+            if by.value >= 0 and mask.value & left == left:
+                return value
     return None
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 
 from ...proofs.implication import follows_from
+from ...proofs.prove import prove
 from ...solving.integer_equations import solve
 from ...terms.condition_terms import conj, eq0, ge0, ite, parts
 from ...terms.integer import floordiv
@@ -213,6 +214,10 @@ class Effects:
         before = self.writes.setdefault(tensor, [])
         if before and write.guard is TRUE:
             before[:] = [b for b in before if not self._covers(write, b, tensor)]
+        elif before and _same_element(before[-1], write):
+            value = ite(write.guard, write.value, before[-1].value)
+            before[-1] = replace(before[-1], value=value)
+            return
         before.append(write)
 
     @staticmethod
@@ -252,6 +257,13 @@ class Effects:
                     )
 
 
+def _same_element(first: Write, second: Write) -> bool:
+    """Whether two stores are into one element, and the first is unconditional."""
+    if first.guard is not TRUE or first.index != second.index:
+        return False
+    return not any(w.vars or w.scattered or w.distinct for w in (first, second))
+
+
 def _load_facts(tensor: TensorVar, index: tuple[Int, ...]) -> tuple[Term, ...]:
     """The facts that a load implies: its coordinates are inside the buffer."""
     return tuple(
@@ -283,10 +295,13 @@ def pinned_value(guard: Term, var: Var) -> Int | None:
     return lo if lo is hi else None
 
 
-def same_or_later(write: Write, var: Var, index: tuple[Int, ...], where: str) -> bool:
+def same_or_later(
+    write: Write, var: Var, index: tuple[Int, ...], where: str, guard: Term = TRUE
+) -> bool:
     """Return whether no earlier iteration of loop ``var`` writes ``index`` by ``write``.
 
-    ``index`` may depend on ``var``; it is the element that iteration ``var`` accesses.
+    ``index`` may depend on ``var``; it is the element that iteration ``var`` accesses where the
+    guard holds.
     """
     if index == write.index:
         if not any(var in free(e) for e in index):
@@ -301,6 +316,31 @@ def same_or_later(write: Write, var: Var, index: tuple[Int, ...], where: str) ->
         if lo is not None and nonneg(lo):
             return True
     try:
-        return every.at(index, where)[0] is FALSE
+        if every.at(index, where)[0] is FALSE:
+            return True
     except Unliftable:
         return False
+    return are_apart(write, var, index, guard, -1)
+
+
+def are_apart(write: Write, var: Var, index: tuple[Int, ...], guard: Term, side: int) -> bool:
+    """Return whether guards keep an element from the stores of other iterations of a loop.
+
+    Args:
+        write: The stores of an iteration.
+        var: The loop variable.
+        index: The element that iteration `var` accesses.
+        guard: Where it accesses it.
+        side: -1 for the stores of earlier iterations, 1 for those of later ones.
+    """
+    if guard is TRUE or write.guard is TRUE or tensors(write.guard) | tensors(guard):
+        return False
+    if var.extent is None or any(map(tensors, (*index, *write.index))):
+        return False
+    other = fresh(var.extent)
+    mapping = {v: as_int(fresh(v.extent)) for v in write.vars if v.extent is not None}
+    mapping[var] = as_int(other)
+    place = (eq0(ints(e, mapping) - i) for e, i in zip(write.index, index, strict=True))
+    order = ge0((as_int(other) - as_int(var)) * side - 1)
+    meets = conj(*place, order, substitute(write.guard, mapping), guard)
+    return meets is FALSE or prove(FALSE, parts(meets)).proved

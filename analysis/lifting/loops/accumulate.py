@@ -247,12 +247,13 @@ def _peel_ite(call: CallTerm, op: str, state: Term, var: Var) -> tuple[Term | No
     seed, terms = _peel(inner, op, state, var)
     plain, none = _peel(no, op, state, var)
     unit = identity(op, call.dtype)
-    if seed is None or plain is None or none or unit is None:
+    if seed is None or plain is None or unit is None or terms[: len(none)] != none:
         return None, []
+    terms = terms[len(none) :]
     if seed is not plain:
         start = conj(runs(var), substitute(guard, {var: ZERO}))
         seed = seed if prove(start).proved else ite(start, seed, plain)
-    return seed, [ite(guard, f, unit) for f in terms]
+    return seed, [*none, *(ite(guard, f, unit) for f in terms)]
 
 
 def _only_first(condition: Term, var: Var) -> bool:

@@ -57,7 +57,8 @@ def close_together(
     loads = [bare(load(member, w.index)) for member, w in zip(order, writes, strict=True)]
     inside, outside = zip(*(_guards(var, w, loads) for w in writes), strict=True)
     if any(o is not outside[0] for o in outside) or any(
-        write.vars != writes[0].vars or set(write.inverse) != set(write.vars) for write in writes
+        write.vars not in ((), writes[0].vars) or set(write.inverse) != set(write.vars)
+        for write in writes
     ):
         raise Unliftable("elements that depend on each other are not updated together", tensor.name)
     updates = tuple(

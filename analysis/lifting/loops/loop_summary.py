@@ -31,9 +31,18 @@ from ...terms.term import (
     load,
 )
 from ...terms.traversal import free, ints, substitute, subterms, tensors
-from ..effects.effects import Effects, Write, coordinates, pinned_value, same_or_later
+from ..effects.effects import (
+    Effects,
+    Write,
+    are_apart,
+    coordinates,
+    pinned_value,
+    same_or_later,
+)
 from ..tir.unliftable import Unliftable
 from .accumulate import NoReduction, accumulate, runs
+from .counters import without_counters
+from .element_registers import by_element
 from .fold import close_together
 from .scan import close_scan
 from .scatter_loops import close_scatter, scatters
@@ -42,6 +51,9 @@ from .scattered_sums import close_scattered_sum
 
 def close(var: Var, body: Effects) -> Effects:
     """Return the effects of ``for i in range(extent): body``."""
+    apart = without_counters(var, body, close) or by_element(var, body, close)
+    if apart is not None:
+        return apart
     out = Effects()
     body = _last_wins(var, body)
     for tensor, writes in body.writes.items():
@@ -51,6 +63,10 @@ def close(var: Var, body: Effects) -> Effects:
             continue
         if all(scatters(var, w) for w in writes) and _apart(var, tensor, writes):
             out.writes[tensor] = [close_scatter(var, tensor, w, body, carried_by) for w in writes]
+            continue
+        last = _last_iteration(var, writes, body)
+        if last is not None:
+            out.writes[tensor] = last
             continue
         for position, write in enumerate(writes):
             carried = carried_by(var, write, body)
@@ -67,6 +83,20 @@ def close(var: Var, body: Effects) -> Effects:
             closed = replace(closed, scattered=True) if write.scattered else closed
             out.writes.setdefault(tensor, []).append(closed)
     return out
+
+
+def _last_iteration(var: Var, writes: Sequence[Write], body: Effects) -> list[Write] | None:
+    """The stores of the last iteration, if each iteration makes all of them again."""
+    if len(writes) < 2 or var.extent is None:
+        return None
+    for write in writes:
+        terms = (write.guard, *write.index)
+        if any(var in free(x) or not tensors(x).isdisjoint(body.writes) for x in terms):
+            return None
+        if write.scattered or write.distinct or carried_by(var, write, body):
+            return None
+    fixed = (_fix(w, var, var.extent - 1) for w in writes)
+    return [replace(w, guard=conj(w.guard, runs(var))) for w in fixed]
 
 
 def _last_wins(var: Var, body: Effects) -> Effects:
@@ -139,6 +169,8 @@ def _check_order(write: Write, later: Write, var: Var, tensor: TensorVar) -> Non
             return
     except Unliftable:
         pass
+    if are_apart(write, var, later.index, later.guard, 1):
+        return
     raise Unliftable("two stores of a loop may overwrite each other across iterations", tensor.name)
 
 
@@ -203,7 +235,8 @@ def carried_by(var: Var, write: Write, body: Effects) -> Set[Term]:
         for term in subterms(part):
             if isinstance(term, Load) and term.tensor in written:
                 others = body.writes[term.tensor]
-                if not all(same_or_later(o, var, term.indices, term.tensor.name) for o in others):
+                name, guard = term.tensor.name, write.guard
+                if not all(same_or_later(o, var, term.indices, name, guard) for o in others):
                     loads[term] = None
     return loads.keys()
 

@@ -77,18 +77,39 @@ def close_scan(var: Var, tensor: TensorVar, write: Write, body: Effects, carried
     )
 
 
-def _state(var: Var, seen: Load, consumer: Write, body: Effects, carried: Carried) -> _ScanState:
+def _state(
+    var: Var, seen: Load, consumer: Write, body: Effects, carried: Carried,
+    pending: tuple[Term, ...] = (),
+) -> _ScanState:  # fmt: skip
     (write, *others) = body.writes[seen.tensor]
     if others:
         raise Unliftable("several stores change what the next iteration reads", seen.tensor.name)
     if any(var in free(e) for e in seen.indices):
         return _recurrence(var, seen, consumer, write, body, carried)
     condition, step = write.at(seen.indices, seen.tensor.name)
-    if not carried(var, Write((), condition, seen.indices, step), body) <= {seen}:
-        raise Unliftable("a running value depends on another running value", seen.tensor.name)
+    needed = carried(var, Write((), condition, seen.indices, step), body)
+    if not needed <= {seen}:
+        if seen in needed or condition is not TRUE or seen in pending:
+            raise Unliftable("a running value depends on another running value", seen.tensor.name)
+        step = _delayed(var, seen, step, needed, body, carried, (*pending, seen))
     return _ScanState(
         seen, seen, ite(condition, step, as_int(seen) if isinstance(step, Int) else seen)
     )
+
+
+def _delayed(
+    var: Var, seen: Load, step: Term, needed: Set[Term], body: Effects, carried: Carried,
+    pending: tuple[Term, ...],
+) -> Term:  # fmt: skip
+    """The next value of an element that takes over what others have had, as in a delay line."""
+    values: dict[Term, Term] = {}
+    for term in needed:
+        assert isinstance(term, Load)
+        place = Write((), TRUE, seen.indices, step)
+        other = _state(var, term, place, body, carried, pending)
+        values[term] = bare(_prefix(var, term.tensor, other, as_int(var)))
+    value = replace(step, values)
+    return as_int(value) if isinstance(step, Int) else value
 
 
 def _recurrence(

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ...lifting.effects.tensor_expression import TensorExpression
@@ -16,6 +17,7 @@ from ...proposal.proposal import Proposal
 from ...proposal.undetermined import among
 from ...registry import Matches, Refuses, recogniser
 from ...results.op_info import Refusal
+from ...terms.reduction_terms import split_guard, zero_of
 from ...terms.term import CallTerm, Const, Load, Reduce, Term, as_int
 from ...terms.traversal import subterms
 from .._forms.reduced_dimensions import args, load, reduction, with_load
@@ -84,8 +86,8 @@ _SCALE = "/ T.sqrt(T.float32(8))"
 
 REFUSES = [
     Refuses("unscaled scores", _BODY.format(most=5, scale="", row="vj")),
-    Refuses("scores scaled by another size",
-            _BODY.format(most=5, scale="/ T.sqrt(T.float32(4))", row="vj")),
+    Refuses("scores scaled by the place of the key",
+            _BODY.format(most=5, scale='* T.Cast("float32", vj + 1)', row="vj")),
     Refuses("the values are read in reverse", _BODY.format(most=5, scale=_SCALE, row="4 - vj")),
     Refuses("the maximum leaves out the last score", _BODY.format(most=4, scale=_SCALE, row="vj")),
 ]  # fmt: skip
@@ -99,9 +101,15 @@ def attention(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match values weighted by a quotient of exponentials of a contraction of two tensors."""
     out = expression.outputs[0]
     one_output = len(expression.outputs) == 1 and len(out.axes) == 4
-    total = reduction(out.body, "add") if one_output else None
-    weighted = None if total is None or len(total.axes) != 1 else with_load(total.body, "mul")
-    quotient = None if weighted is None else args(weighted[0], "div")
+    outer = args(out.body, "div")  # the weighted values are divided at once
+    total = reduction(out.body if outer is None else outer[0], "add") if one_output else None
+    inside, weighted = None, None
+    if total is not None and len(total.axes) == 1:
+        inside, each = split_guard(total.body, zero_of(total.body))
+        weighted = with_load(each, "mul")
+    quotient = None
+    if weighted is not None:
+        quotient = args(weighted[0], "div") if outer is None else (weighted[0], outer[1])
     if total is None or weighted is None or quotient is None:
         return Refusal("the compute is not a sum of values weighted by a quotient")
     scores = next((s for s in subterms(quotient[0]) if is_scores(s)), None)
@@ -119,11 +127,15 @@ def attention(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     bias = sorted({s.tensor.position for s in bias_loads})
     if len(bias) > 1:
         return Refusal("the weights read more than a query, a key and a bias")
-    mask = _mask(quotient[0])
+    mask = _mask(quotient[0]) or (None if inside is None else _mask(inside))
     square = query_and_key[0].tensor.shape[1] is query_and_key[1].tensor.shape[1]
-    attrs = {"scale": scale_of(quotient[0], scores), "causal_mask": mask, "window_size": None}
+    scale, size = scale_of(quotient[0], scores), query_and_key[0].tensor.shape[-1].const
+    usual = scale and size and math.isclose(scale * scale * size, 1.0, rel_tol=1e-6)
+    scales = [None, scale] if usual else [scale]
+    attrs = {"causal_mask": mask, "window_size": None}
     notes = among("causal_mask", CORNERS if mask and square else (), "the scores are square")
-    return [Proposal(OP, (query, key, value, *bias), attrs, undetermined=notes)]
+    operands = (query, key, value, *bias)
+    return [Proposal(OP, operands, {"scale": s, **attrs}, undetermined=notes) for s in scales]
 
 
 def is_scores(term: Term) -> bool:

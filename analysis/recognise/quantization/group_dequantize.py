@@ -20,7 +20,7 @@ from ...registry import Matches, Refuses, recogniser
 from ...results.op_info import Refusal
 from ...terms.term import ZERO, Int, Load, Term, Var, integer
 from ...terms.traversal import substitute
-from .._forms.access_functions import literal
+from .._forms.access_functions import literal, pieces
 from .._forms.reduced_dimensions import args
 from .._forms.sums_of_products import bare, uncast
 
@@ -134,11 +134,14 @@ def group_dequantize(expression: TensorExpression) -> Sequence[Proposal] | Refus
     (definition,) = expression.outputs[:1]
     if len(expression.outputs) != 1 or "float" not in definition.out.dtype:
         return Refusal("a dequantisation has one output of floats")
-    factors = args(definition.body, "mul")
-    if factors is None or len(factors) != 2:
+    # values at even and at odd places may be unpacked by different operations
+    products = [args(piece.value, "mul") for piece in pieces(definition.body)]
+    pairs = [f for f in products if f is not None and len(f) == 2]
+    if len(pairs) < len(products):
         return Refusal("the compute is not a product with a scale")
     out = [
         proposal
+        for factors in pairs
         for value, factor in (factors, factors[::-1])
         if isinstance(scale := bare(factor), Load)
         for proposal in _proposals(definition, value, scale)

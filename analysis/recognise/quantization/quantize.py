@@ -9,7 +9,10 @@ literals, or tensors of one element or of one element for each coordinate of the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+
+import numpy as np
 
 from ...lifting.effects.tensor_expression import OutputDefinition, TensorExpression
 from ...proposal.proposal import Constant, Proposal
@@ -166,6 +169,28 @@ def _dequantized_parts(definition: OutputDefinition) -> Iterator[Parts]:
         data, zero = _difference(uncast(shifted))
         if _at_own_place(data, definition):
             yield data, uncast(scale), zero  # type: ignore[misc]
+    yield from () if value is None else _multiplied_out(value, definition)
+
+
+def _multiplied_out(value: Term, definition: OutputDefinition) -> Iterator[Parts]:
+    """``x * scale + k`` with literals, as ``(x - zero) * scale`` for a whole ``zero``."""
+    for op, sign in (("add", -1.0), ("sub", 1.0)):
+        for product, shift in _operands(value, op, NOTHING):
+            for data, scale in _operands(product, "mul", NOTHING):
+                x, factor, k = uncast(data), bare(scale), bare(shift)
+                if not (isinstance(factor, Const) and isinstance(k, Const) and factor.value):
+                    continue
+                zero = round(sign * k.value / factor.value)
+                exact = math.isclose(zero * factor.value, sign * k.value, rel_tol=1e-6)
+                if zero and exact and _at_own_place(x, definition) and _fits(zero, x.dtype):
+                    yield x, factor, const(zero, "int32")  # type: ignore[misc]
+
+
+def _fits(value: int, dtype: str) -> bool:
+    if dtype not in INTEGERS:
+        return False
+    info = np.iinfo(dtype)
+    return bool(info.min <= value <= info.max)
 
 
 def _operands(term: Term, op: str, unit: Term) -> Iterator[tuple[Term, Term]]:

@@ -88,8 +88,10 @@ def argmax(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
         return Refusal("the compute is not a loop over an index and a value")
     load = next((s for s in subterms(term.updates[1]) if isinstance(s, Load)), None)
     start = _literal(term.inits[1])
-    if load is None or start is None:
-        return Refusal("the compute does not search one tensor, starting from a literal")
+    first = term.inits[1]
+    begins = load is not None and isinstance(first, Load) and first.tensor is load.tensor
+    if load is None or (start is None and not begins):
+        return Refusal("the compute does not search one tensor, from a literal or its first")
     searched = [d for d, i in enumerate(load.indices) if term.axis in free(i)]
     rank, shape = len(load.indices), expression.outputs[0].out.shape
     keepdims = len(shape) == rank
@@ -98,11 +100,12 @@ def argmax(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     loose = among("axis", [searched[0], None] if only_axis else [], "the other extents are 1")
     return [
         Proposal(
-            OPS[start > 0],
+            op,
             (load.tensor.position,),
             {"axis": None if flattened else searched[0], "keepdims": keepdims},
             undetermined=loose,
         )
+        for op in (OPS if start is None else [OPS[start > 0]])
     ]
 
 

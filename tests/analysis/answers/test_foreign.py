@@ -28,6 +28,39 @@ FORMS = ("clipped by two ifs", "relu6 by two Selects", "gelu, divided by the roo
          "groups quantised to bytes by their largest magnitude, one loop nest",
          "SwiGLU of the two halves of a row, by an exponential",
          "convolution: padded at each tile of rows", "product: uneven tiles in threads",
+         "attention in blocks of two keys, totals rescaled for each block",
+         "attention of one head in one pass (flash), keys in two blocks",
+         "causal attention, later keys left out by the loop",
+         "attention of two heads, a row of scores in registers",
+         "layer norm with Welford's recurrence", "variance by Welford's recurrence",
+         "mean as a running mean", "softmax online over two blocks of a row",
+         "softmax: a row padded to a power of two with minus infinity",
+         "softmax of channels by powers of two",
+         "average pool: a running total, the element that leaves subtracted (equal up to rounding)",
+         "convolution of one dimension: three registers that are shifted along",
+         "product: skewed by i + k, bounds by minimum and maximum",
+         "product through flat views, pointers that are counted up",
+         "product: programs in groups of two rows of tiles, masked tiles in registers",
+         "product: sixteen flat threads, two by two results in registers of each",
+         "matrix times vector: four rows at a time, a tail of two",
+         "transpose in place: a copy, then the two halves exchanged",
+         "average pool: the window cut to the image, divided by its area",
+         "convolution over the part of the kernel that is inside",
+         "maximum pool: uneven, unrolled", "edges repeated by two ifs on the index",
+         "circular borders, three guarded stores", "one hot: zeros, then a one at each place",
+         "nearest neighbour with a ratio of floats",
+         "every second column from the last, counted down in a while loop",
+         "rotary embedding with wide tables, in pairs",
+         "rotary embedding of two halves, one loop over pairs",
+         "two values of four bits a byte, stored in pairs",
+         "index of the largest, its value in a register",
+         "sum of float16 in float32", "sum of bytes in int32, wrapped by the cast",
+         "exclusive or of bools by branches", "exclusive or of bools by not equal",
+         "dequantise with the zero point multiplied out",
+         "sigmoid, exponentials of negative numbers only",
+         "tanh by the exponential of twice the argument", "leaky relu by a comparison and a factor",
+         "leaky relu by two parts", "clip by a minimum of maxima of negatives",
+         "Winograd F(2, 3) of one dimension (equal up to rounding)",
          "clip by a chain of ifs", "index of the smallest, a pair of scalars",
          "sign by two comparisons", "concatenation of three, a flat loop with guards")  # fmt: skip
 SAMPLE = [
@@ -54,11 +87,11 @@ def test_the_corpus_is_large() -> None:
     assert sum(not c.op for _, c in ALL) >= 25
 
 
+#: The families whose programs were executed before the analysis saw them.
+NEWER = ("unseen3", "unseen4")
 #: The interpreter of threads has no blocks that reduce across them.
 ACROSS_THREADS = "softmax: rows by threads"
-EXECUTED = [c for family, c in corpus() if family == "unseen3" and c.form != ACROSS_THREADS][
-    ::EVERY
-]
+EXECUTED = [c for family, c in corpus() if family in NEWER and c.form != ACROSS_THREADS][::EVERY]
 
 
 @pytest.mark.parametrize("case", EXECUTED, ids=lambda c: c.form)
@@ -71,9 +104,9 @@ def test_answers_compute_what_the_programs_do(case: Foreign) -> None:
         assert not difference(func, info.name, info.attrs, info.operands)
 
 
-DECOYS = [c for family, c in corpus() if family == "unseen3" and not c.op]
+DECOYS = [c for family, c in corpus() if family in NEWER and not c.op]
 
 
 def test_what_is_nearly_an_operator_is_not_answered() -> None:
     answered = {c.form: repr(info) for c in DECOYS if (info := analyse(strip(c.build())).operator)}
-    assert len(DECOYS) > 60 and not answered
+    assert len(DECOYS) > 100 and not answered

@@ -69,7 +69,7 @@ CASES = [
     near(
         "the sign of one product",
         "rotary embedding with wide tables, in pairs",
-        ("c[i, 2 * d] - im[0]", "c[i, 2 * d] + im[0]"),
+        ("c[i, 0, 2 * d] - im[0]", "c[i, 0, 2 * d] + im[0]"),
     ),
     near(
         "the last of equals",

@@ -18,6 +18,13 @@ CASES = [
         "one tap too few",
         "convolution over the part of the kernel that is inside",
         ("T.min(7 - i, 3)", "T.min(6 - i, 3)"),
+        op="relax.nn.conv1d",
+        padding=(1, 2),
+    ),  # of five elements of the data
+    near(
+        "the kernel from its first tap",
+        "convolution over the part of the kernel that is inside",
+        ("w[o, c, a + T.max(1 - i, 0)]", "w[o, c, a]"),
     ),
     near(
         "the columns of another kernel",

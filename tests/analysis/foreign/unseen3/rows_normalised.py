@@ -137,15 +137,15 @@ CASES = [
     ),
     program(
         "rotary embedding with wide tables, in pairs",
-        "x n,2,8; c n,8; s n,8; out n,2,8",
+        "x n,2,8; c n,1,8; s n,1,8; out n,2,8",
         """
         re = T.alloc_buffer((1,), scope="local")
         im = T.alloc_buffer((1,), scope="local")
         for i, h, d in T.grid(n, 2, 4):
             re[0] = x[i, h, 2 * d]
             im[0] = x[i, h, 2 * d + 1]
-            out[i, h, 2 * d] = re[0] * c[i, 2 * d] - im[0] * s[i, 2 * d]
-            out[i, h, 2 * d + 1] = re[0] * s[i, 2 * d + 1] + im[0] * c[i, 2 * d + 1]
+            out[i, h, 2 * d] = re[0] * c[i, 0, 2 * d] - im[0] * s[i, 0, 2 * d]
+            out[i, h, 2 * d + 1] = re[0] * s[i, 0, 2 * d + 1] + im[0] * c[i, 0, 2 * d + 1]
         """,
         "relax.nn.apply_rotary_embedding",
         rotary_dim=8,

@@ -1,0 +1,97 @@
+"""Choices that make no difference.
+
+    x[t] if t >= 2 else (x[1] if t >= 1 else x[0])   =   x[t]
+
+Where a condition leaves few values of a coordinate to a branch, and the other branch is the same
+term at each of them, the other branch is the value. So are the first elements that a loop keeps in
+registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+from ..proofs.context import has_choice
+from ..proofs.prove import prove
+from ..terms.condition_terms import conj, eq0, ite, negate, parts
+from ..terms.term import FALSE, CallTerm, Int, Load, Term, Var, as_int, bare, integer
+from ..terms.traversal import free, rebuild, substitute
+
+T = TypeVar("T")
+
+Facts = tuple[Term, ...]
+
+#: Of more values, a branch is not compared at each of them.
+_MOST = 8
+
+
+def without_idle_choices(body: Term) -> Term:
+    """Return a term without choices both of whose branches are one term wherever one is taken."""
+    return _simpler(body, (), {}) if has_choice(body) else body
+
+
+def _simpler(term: Term, facts: Facts, memo: dict[tuple[Term, Facts], Term]) -> Term:
+    """The term where the conditions around it hold."""
+    if not has_choice(term):
+        return term
+    key = (term, facts)
+    if key not in memo:
+        memo[key] = _chosen(term, facts, memo)
+    return memo[key]
+
+
+def _chosen(term: Term, facts: Facts, memo: dict[tuple[Term, Facts], Term]) -> Term:
+    call = bare(term)
+    if not (isinstance(call, CallTerm) and call.op == "ite"):
+        return rebuild(term, lambda x: _simpler(x, facts, memo))
+    condition, yes, no = call.args
+    yes = _simpler(yes, (*facts, condition), memo)
+    no = _simpler(no, (*facts, negate(condition)), memo)
+    for kept, other, points in special_places(condition, yes, no):
+        at = [m for m in points if not any(substitute(f, m) is FALSE for f in facts)]
+        if all(substitute(kept, m) is substitute(other, m) for m in at):
+            return as_int(kept) if isinstance(term, Int) else kept
+    for kept, other, case in ((yes, no, negate(condition)), (no, yes, condition)):
+        if _is_same_place(kept, other, (*facts, case)):
+            return kept
+    out = ite(condition, yes, no)
+    return as_int(out) if isinstance(term, Int) else out
+
+
+def _is_same_place(a: Term, b: Term, facts: Facts) -> bool:
+    """Whether loads with their indices in another order are of one element, as on a diagonal."""
+    first, second = bare(a), bare(b)
+    if not (isinstance(first, Load) and isinstance(second, Load)):
+        return False
+    if first.tensor is not second.tensor or {*first.indices} != {*second.indices}:
+        return False
+    goal = conj(*(eq0(i - j) for i, j in zip(first.indices, second.indices, strict=True)))
+    return prove(goal, tuple(p for f in facts for p in parts(f))).proved
+
+
+def special_places(condition: Term, yes: T, no: T) -> Iterator[tuple[T, T, list[dict[Var, Int]]]]:
+    """Yield the usual branch, the special one, and the few coordinates that the latter is for."""
+    if isinstance(condition, CallTerm) and condition.op in ("ge0", "eq0"):
+        poly = as_int(condition.args[0])
+        usual, special = (no, yes) if condition.op == "eq0" else (yes, no)
+        for var in free(poly):
+            values = _left_out(var, poly, condition.op)
+            if values:
+                yield usual, special, [{var: integer(k)} for k in values]
+
+
+def _left_out(var: Var, poly: Int, op: str) -> list[int] | None:
+    """The few values of a coordinate at which the condition decides for the special branch."""
+    coef = dict(poly.terms).get((var,), 0)
+    shift = (poly - as_int(var) * coef).const
+    size = None if var.extent is None else var.extent.const
+    if shift is None or coef not in (1, -1) or size is None or var.kind == "size":
+        return None
+    if op == "eq0":
+        values = [-shift * coef]
+    elif coef == 1:  # var >= -shift is the rule
+        values = list(range(min(size, -shift)))
+    else:
+        values = list(range(max(0, shift + 1), size))
+    return values if 0 < len(values) <= _MOST and all(0 <= k < size for k in values) else None

@@ -1,0 +1,104 @@
+"""Choices by a remainder of a coordinate, with each branch written over the coordinate itself.
+
+    x[4*(y // 4) + 3] if y % 4 == 3 else x[4*(y // 4) + 2] if y % 4 == 2 else …        =        x[y]
+
+Where ``y % m == r``, ``m * (y // m)`` is ``y - r``. Programs that are unrolled by m have a branch
+for each remainder, and the branches of one computation are then one term.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+from ..terms.condition_terms import ite, parts
+from ..terms.integer import floordiv
+from ..terms.quotient import is_div
+from ..terms.term import CallTerm, Int, Term, Var, as_int, fresh, integer
+from ..terms.traversal import rebuild, subterms
+
+Remainder = tuple[Term, int, int]
+"""A division ``v // m`` with the remainder r of v."""
+
+
+def by_coordinate(body: Term) -> Term:
+    """Return a term whose choices by remainders have branches over the coordinates."""
+    if not any(is_div(s) for s in subterms(body)):
+        return body
+    return _rewritten(body, {})
+
+
+def _rewritten(body: Term, excluded: Mapping[Term, frozenset[int]]) -> Term:
+    term = body.atom if isinstance(body, Int) else body
+    if not (isinstance(term, CallTerm) and term.op == "ite"):
+        return body
+    condition, yes, no = term.args
+    known = [r for c in parts(condition) if (r := remainder(c)) is not None]
+    for division, modulus, rest in known:
+        yes = over_value(yes, division, modulus, rest)
+    yes = _rewritten(yes, excluded)
+    if len(known) == 1 == len(parts(condition)):
+        division, modulus, rest = known[0]
+        seen = excluded.get(division, frozenset()) | {rest}
+        if len(seen) == modulus - 1:
+            (last,) = set(range(modulus)) - seen
+            no = over_value(no, division, modulus, last)
+        excluded = {**excluded, division: seen}
+    return ite(condition, yes, _rewritten(no, excluded))
+
+
+def remainder(condition: Term) -> Remainder | None:
+    """Return ``(v // m, m, r)`` for a condition ``v % m == r``, as one of its normal forms."""
+    if not (isinstance(condition, CallTerm) and condition.op in ("eq0", "ge0")):
+        return None
+    poly = as_int(condition.args[0])
+    for mono, coef in poly.terms:
+        if len(mono) != 1 or not is_div(mono[0]):
+            continue
+        division = mono[0]
+        assert isinstance(division, CallTerm)
+        value, modulus = as_int(division.args[0]), as_int(division.args[1]).const
+        if modulus is None or abs(coef) != modulus or not isinstance(value.atom, Var):
+            continue
+        sign = -1 if coef > 0 else 1  # of v
+        shift = (poly - (value - as_int(division) * modulus) * sign).const
+        if shift is None:
+            continue
+        if condition.op == "eq0" and 0 <= -shift * sign < modulus:
+            return division, modulus, -shift * sign
+        if condition.op == "ge0" and sign == 1 and shift == 1 - modulus:
+            return division, modulus, modulus - 1
+        if condition.op == "ge0" and sign == -1 and shift == 0:
+            return division, modulus, 0
+    return None
+
+
+def over_value(term: Term, division: Term, modulus: int, rest: int) -> Term:
+    """Return a term with ``m * (v // m)`` as ``v - r``."""
+    assert isinstance(division, CallTerm)
+    start = as_int(division.args[0]) - rest
+
+    @cache
+    def go(term: Term) -> Term:
+        if isinstance(term, Int):
+            coef = dict(term.terms).get((division,), 0)
+            if coef and coef % modulus == 0:
+                term = term - as_int(division) * coef + start * integer(coef // modulus)
+        return rebuild(term, go)
+
+    return go(term)
+
+
+def as_digits(condition: Term, holds: bool) -> dict[Var, Int] | None:
+    """Return ``v`` as ``m * q + r`` with a new q, where a condition ``v % m == r`` holds or not."""
+    known = remainder(condition)
+    if known is None or (not holds and known[1] != 2):
+        return None
+    division, modulus, rest = known
+    assert isinstance(division, CallTerm)
+    value = as_int(division.args[0]).atom
+    if not isinstance(value, Var) or value.extent is None:
+        return None
+    rest = rest if holds else 1 - rest
+    quotient = fresh(floordiv(value.extent - rest + (modulus - 1), integer(modulus)))
+    return {value: as_int(quotient) * modulus + rest}
