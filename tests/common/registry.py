@@ -55,6 +55,7 @@ REASONS: Mapping[str, str] = {
         ),
         HOST,
     ),
+    "relax.ewise_fma": "a chain of relax.multiply and relax.add, which `op_infos` answers",
     "relax.dynamic_strided_slice": (
         "lowers to two PrimFuncs, one for the shape of the result, which is known at run time only"
     ),

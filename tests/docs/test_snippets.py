@@ -64,7 +64,8 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cache")
     runtime_objects()  # whoever needs it first compiles it
     objects = (*user_cache("onednn").glob("*.o"), *user_cache("runtimes").glob("*.o"))
-    for kept in (file for o in objects for file in (o, o.with_suffix(DIGEST)) if file.exists()):
+    digests = [o.with_name(o.name + DIGEST) for o in objects]
+    for kept in filter(Path.exists, (*objects, *digests)):
         to = folder / kept.parent.name
         to.mkdir(mode=0o700, exist_ok=True)
         shutil.copy2(kept, to)
