@@ -16,8 +16,8 @@ from opinfo.byoc.prepare.mutation.mutate import named
 from opinfo.byoc.prepare.prepare import prepare
 from opinfo.byoc.prepare.widen_halves import widen_halves
 
-from ....common.run import run
-from ....layout import nets
+from ...common.run import run
+from ...layout import nets
 
 op = relax.op
 IMAGE = (1, 4, 6, 6)

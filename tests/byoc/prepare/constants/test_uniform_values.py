@@ -15,7 +15,7 @@ from tvm.script import tirx as T
 from opinfo.byoc.prepare.constants.uniform_values import fold_uniform_values
 from opinfo.byoc.prepare.prepare import prepare
 
-from ...common.run import run
+from ....common.run import run
 
 op = relax.op
 N = tvm.tirx.Var("n", "int64")
