@@ -14,6 +14,7 @@ from ...analysis.support.files.atomic_replace import replacing
 from ...analysis.support.progress import stage
 from ..backend.region import Region
 from ..backends.common.region_source import TEAM
+from ..codegen.checks.unchecked_arguments import with_unchecked_arguments
 from ..codegen.embedding.embedded import embedded
 from ..codegen.executable import executable
 from ..codegen.export import export_library
@@ -22,7 +23,6 @@ from ..codegen.loading.check_init import check_init
 from ..codegen.loading.check_plans import check_plans
 from ..codegen.loading.cuda_device import cuda_device
 from ..codegen.loading.load_checked import check_opens, load_checked
-from ..codegen.unchecked_arguments import with_unchecked_arguments
 from ..dispatching.dispatched import Dispatched
 from ..prepare.fuse import fuse
 from ..prepare.loops.guard_stores import guard_stores

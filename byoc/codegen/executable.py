@@ -22,13 +22,13 @@ from ...analysis.support.progress import stage
 from ..prepare.loops.kept_nan import kept_nan
 from ..prepare.loops.merge_checks import merge_checks
 from ..prepare.loops.round_bfloat16 import round_bfloat16
+from .checks.kept_checks import asserting
+from .checks.named_checks import named_checks
+from .checks.unchecked_arguments import PIPELINE
 from .constant_results import with_copied_constants
 from .deduplicate import deduplicate
 from .failed_build import why_not_built
-from .kept_checks import asserting
 from .memory_plan import planning, unbounded
-from .named_checks import named_checks
-from .unchecked_arguments import PIPELINE
 
 MAKE_SHAPE = "vm.builtin.make_shape"
 
@@ -36,10 +36,10 @@ MAKE_SHAPE = "vm.builtin.make_shape"
 def executable(mod: Any, target: Any) -> Any:
     """Compile a module for a virtual machine; ``mod`` is not changed.
 
-    Differs from `tvm.compile` in deduplicated shapes, in memory plans (`byoc.codegen.memory_plan`),
-    in kept assertions (`byoc.codegen.kept_checks`) and, on CPUs, in results that are constants
-    (`byoc.codegen.constant_results`), in checks that are merged (`merge_checks`), and in those that
-    name their node (`named_checks`).
+    Differs from `tvm.compile` in deduplicated shapes, memory plans (`planning`) and kept assertions
+    (`asserting`); on CPUs also in results that are constants (`with_copied_constants`), in merged
+    checks (`merge_checks`), in checks that name their node (`named_checks`), in bfloat16 and NaN
+    (`round_bfloat16`, `kept_nan`).
 
     Raises:
         NotBuilt: TVM cannot build a PrimFunc for a CPU.

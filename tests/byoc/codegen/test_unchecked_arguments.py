@@ -12,8 +12,8 @@ import tvm
 from tvm import relax
 
 from opinfo.analysis.proposal.legalise import legalise_module
+from opinfo.byoc.codegen.checks.unchecked_arguments import UNCHECKED, with_unchecked_arguments
 from opinfo.byoc.codegen.executable import executable
-from opinfo.byoc.codegen.unchecked_arguments import UNCHECKED, with_unchecked_arguments
 
 Emit = Callable[[Any], Any]
 

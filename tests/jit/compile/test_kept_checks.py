@@ -11,7 +11,7 @@ import tvm
 from tvm import relax
 
 import opinfo
-from opinfo.byoc.codegen.kept_checks import OPTION
+from opinfo.byoc.codegen.checks.kept_checks import OPTION
 
 TABLE = np.arange(12, dtype="float32").reshape(4, 3)
 

@@ -21,10 +21,10 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
-from ...analysis.support.failed_check import BOUND, check_text
-from ...analysis.support.ir.rewrite_functions import replaced_functions
-from ...analysis.support.ir.tensor_dims import text_of_size
-from ...analysis.support.origin import node_of
+from ....analysis.support.failed_check import BOUND, check_text
+from ....analysis.support.ir.rewrite_functions import replaced_functions
+from ....analysis.support.ir.tensor_dims import text_of_size
+from ....analysis.support.origin import node_of
 
 #: The codes of TVM's function for an element that is compared with a number, is not, or with one
 #: of a tensor.

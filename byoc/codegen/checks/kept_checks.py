@@ -2,7 +2,7 @@
 
 TVM's option ``tirx.disable_assert`` drops all: an index outside of its axis was then read outside
 of its tensor, and OpenVINO got a file whose indices nothing checks. Checks of arguments that cannot
-fail are left out by `byoc.codegen.unchecked_arguments`.
+fail are left out by `byoc.codegen.checks.unchecked_arguments`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import tvm
 
-from ...analysis.support.warn import warn
+from ....analysis.support.warn import warn
 
 OPTION = "tirx.disable_assert"
 

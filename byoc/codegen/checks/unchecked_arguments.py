@@ -21,9 +21,9 @@ import tvm_ffi
 from tvm import relax, tirx
 from tvm.tirx import compilation_pipeline
 
-from ...analysis.blocks.tir import static
-from ...analysis.lifting.tir.node import items
-from ...analysis.support.tvm_compat import GenericConst
+from ....analysis.blocks.tir import static
+from ....analysis.lifting.tir.node import items
+from ....analysis.support.tvm_compat import GenericConst
 
 #: The attribute of a PrimFunc whose arguments need no check, and the name of the passes that
 #: leave it out.

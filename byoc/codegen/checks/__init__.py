@@ -1,0 +1,1 @@
+"""What compiled code checks when it runs: kept, named or left out."""
