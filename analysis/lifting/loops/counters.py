@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...terms.term import TRUE, Int, Load, TensorVar, Term, Var, as_int, bare, load, mul
-from ...terms.traversal import free, map_loads, subterms, tensors
+from ...terms.term import TRUE, Int, TensorVar, Term, Var, as_int, bare, load, mul
+from ...terms.traversal import free, tensors
 from ..effects.effects import Effects, Write
+from ..effects.loads import Index, loads_of, with_loads
 
+#: Returns the effects of a loop over a variable, given those of an iteration.
 Close = Callable[[Var, Effects], Effects]
-Index = tuple[Int, ...]
 
 
 def without_counters(var: Var, body: Effects, close: Close) -> Effects | None:
@@ -36,35 +37,20 @@ def without_counters(var: Var, body: Effects, close: Close) -> Effects | None:
 
     others = Effects()
     others.writes = {
-        t: [mapped(w, frozenset(steps), at_iteration) for w in ws]
+        t: [with_loads(w, frozenset(steps), at_iteration) for w in ws]
         for t, ws in body.writes.items()
         if t not in steps
     }
     closed, out = close(var, others), Effects()
     for tensor, writes in closed.writes.items():
         out.writes[tensor] = [
-            mapped(w, frozenset(back), lambda t, index: load(back[t], index)) for w in writes
+            with_loads(w, frozenset(back), lambda t, index: load(back[t], index)) for w in writes
         ]
     for tensor, step in steps.items():
         (write,) = body.writes[tensor]
         value = as_int(load(tensor, write.index)) + mul(step, var.extent)
         out.writes[tensor] = [Write((), TRUE, write.index, value)]
     return out
-
-
-def mapped(
-    write: Write, selected: frozenset[TensorVar], fn: Callable[[TensorVar, Index], Term]
-) -> Write:
-    """Return a write with the loads of some tensors replaced."""
-
-    def go(term: Term) -> Term:
-        return map_loads(term, selected, fn)
-
-    index = tuple(as_int(go(e)) for e in write.index)
-    value = as_int(go(write.value)) if isinstance(write.value, Int) else go(write.value)
-    return Write(
-        write.vars, go(write.guard), index, value, write.scattered, distinct=write.distinct
-    )
 
 
 def _step(var: Var, tensor: TensorVar, body: Effects) -> Int | None:
@@ -78,15 +64,5 @@ def _step(var: Var, tensor: TensorVar, body: Effects) -> Int | None:
     step = write.value - as_int(element)
     if var in free(step) or not tensors(step).isdisjoint(body.writes):
         return None
-    return step if _only_access(bare(element), tensor, body) else None
-
-
-def _only_access(element: Term, tensor: TensorVar, body: Effects) -> bool:
-    terms = (x for ws in body.writes.values() for w in ws for x in (w.guard, *w.index, w.value))
-    return all(
-        s is element
-        for x in terms
-        if tensor in tensors(x)
-        for s in subterms(x)
-        if isinstance(s, Load) and s.tensor is tensor
-    )
+    is_only_access = all(x is bare(element) for x in loads_of(tensor, body))
+    return step if is_only_access else None

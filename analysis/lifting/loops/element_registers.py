@@ -8,10 +8,12 @@ registers, not as one buffer with several stores.
 
 from __future__ import annotations
 
-from ...terms.term import Int, Load, TensorVar, Term, Var, load
-from ...terms.traversal import subterms, tensors
+from collections.abc import Mapping
+
+from ...terms.term import TensorVar, Var, load
 from ..effects.effects import Effects, Write
-from .counters import Close, Index, mapped
+from ..effects.loads import Index, loads_of, with_loads
+from .counters import Close
 
 #: Of a larger buffer, the elements stay together.
 _MOST = 32
@@ -29,6 +31,14 @@ def by_element(var: Var, body: Effects, close: Close) -> Effects | None:
     if not split:
         return None
     elements: dict[tuple[TensorVar, Index], TensorVar] = {}
+    closed = close(var, _split(body, split, elements))
+    return _joined(closed, {new: key for key, new in elements.items()})
+
+
+def _split(
+    body: Effects, split: frozenset[TensorVar], elements: dict[tuple[TensorVar, Index], TensorVar]
+) -> Effects:
+    """The effects with tensors for the elements of split buffers, which are added to `elements`."""
 
     def element(tensor: TensorVar, index: Index) -> TensorVar:
         key = (tensor, index)
@@ -36,25 +46,24 @@ def by_element(var: Var, body: Effects, close: Close) -> Effects | None:
             elements[key] = TensorVar(tensor.name, (), tensor.dtype)
         return elements[key]
 
-    def read(tensor: TensorVar, index: Index) -> Term:
-        return load(element(tensor, index), ())
-
-    apart = Effects()
+    out = Effects()
     for tensor, writes in body.writes.items():
         for write in writes:
-            new = mapped(write, split, read)
+            new, target = with_loads(write, split, lambda t, i: load(element(t, i), ())), tensor
             if tensor in split:
-                place = element(tensor, write.index)
-                stored = Write((), new.guard, (), new.value)
-                apart.writes.setdefault(place, []).append(stored)
-            else:
-                apart.writes.setdefault(tensor, []).append(new)
-    back = {new: key for key, new in elements.items()}
-    closed, out = close(var, apart), Effects()
+                target = element(tensor, write.index)
+                new = Write((), new.guard, (), new.value)
+            out.writes.setdefault(target, []).append(new)
+    return out
+
+
+def _joined(closed: Effects, places: Mapping[TensorVar, tuple[TensorVar, Index]]) -> Effects:
+    """The effects with the buffers and places that the elements stand for."""
+    out = Effects()
     for tensor, writes in closed.writes.items():
-        target, index = back.get(tensor, (tensor, None))
+        target, index = places.get(tensor, (tensor, None))
         for write in writes:
-            new = mapped(write, frozenset(back), lambda t, _: load(*back[t]))
+            new = with_loads(write, frozenset(places), lambda t, _: load(*places[t]))
             if index is not None:
                 new = Write(new.vars, new.guard, index, new.value, new.scattered)
             out.writes.setdefault(target, []).append(new)
@@ -69,15 +78,8 @@ def _is_split(tensor: TensorVar, body: Effects) -> bool:
         return False
     if any(w.vars or w.scattered or w.distinct for w in writes) or not all(map(_fixed, places)):
         return False
-    terms = (x for ws in body.writes.values() for w in ws for x in (w.guard, *w.index, w.value))
-    return all(
-        _fixed(s.indices)
-        for x in terms
-        if tensor in tensors(x)
-        for s in subterms(x)
-        if isinstance(s, Load) and s.tensor is tensor
-    )
+    return all(_fixed(x.indices) for x in loads_of(tensor, body))
 
 
-def _fixed(index: tuple[Int, ...]) -> bool:
+def _fixed(index: Index) -> bool:
     return all(e.const is not None for e in index)

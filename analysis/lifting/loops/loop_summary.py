@@ -31,14 +31,8 @@ from ...terms.term import (
     load,
 )
 from ...terms.traversal import free, ints, substitute, subterms, tensors
-from ..effects.effects import (
-    Effects,
-    Write,
-    are_apart,
-    coordinates,
-    pinned_value,
-    same_or_later,
-)
+from ..effects.effects import Effects, Write, coordinates, pinned_value
+from ..effects.store_order import are_apart, same_or_later
 from ..tir.unliftable import Unliftable
 from .accumulate import NoReduction, accumulate, runs
 from .counters import without_counters
