@@ -156,28 +156,27 @@ class KernelLaunch:
                 if not any(tensors(e) and var in free(e) for e in store.index):
                     raise Unliftable("threads store to the same element", store.tensor.name)
                 self.scattered.add(store.tensor)
-            pairs = [(a, False) for a in stores[:n]] + [(a, True) for a in reads]
-            for access, loads in pairs:
+            for k, access in enumerate((*stores[:n], *reads)):
                 if access.tensor is not store.tensor or (
                     ordered and may_be_separated(store.path, access.path)
                 ):
                     continue
                 if store.tensor in self.scattered and access.index == store.index:
                     continue
-                for var in self.threads:
-                    if not (
-                        is_owned(store, access, var)
-                        or _same_thread(store, access, var)
-                        or (
-                            access.index == store.index
-                            and self._repeats(store, var, effects)
-                            and not (loads and self._may_see(access, store))
-                        )
-                    ):
-                        raise Unliftable(
-                            "threads access each other's elements without a barrier",
-                            store.tensor.name,
-                        )
+                may_see = k >= n and self._may_see(access, store)
+                if not all(self._agree(store, access, v, effects, may_see) for v in self.threads):
+                    raise Unliftable(
+                        "threads access each other's elements without a barrier", store.tensor.name
+                    )
+
+    def _agree(
+        self, store: SharedAccess, access: SharedAccess, var: Var, effects: Effects, may_see: bool
+    ) -> bool:
+        """Whether threads access elements of their own, or repeat a store that no load may see."""
+        if is_owned(store, access, var) or _same_thread(store, access, var):
+            return True
+        is_same = access.index == store.index
+        return is_same and not may_see and self._repeats(store, var, effects)
 
     def _is_sole_store(self, access: SharedAccess, var: Var) -> bool:
         """Whether only one thread stores an element, or all store the same."""
