@@ -24,7 +24,6 @@ from .polynomial import (
     Monomial,
     Poly,
     combine_all,
-    key_of,
     operands,
     ordered,
     plus,
@@ -103,58 +102,6 @@ def _never_wins(op: str, init: Term) -> bool:
     return (-init.value if op == "max" else init.value) >= least
 
 
-def signed(poly: Poly, dtype: str) -> Poly:
-    """Return a polynomial with one form for negated extremes, and for parts of both signs.
-
-    -max(-a, -b) = min(a, b)        j*max(q, 0) + k*min(q, 0) = max(j*q, k*q) for j >= k
-    """
-    out, changed = poly, False
-    for mono, coef in poly.items():
-        flipped = _flipped(mono[0], dtype) if len(mono) == 1 else None
-        if flipped is not None:
-            out = plus({m: c for m, c in out.items() if m is not mono}, {(flipped,): -coef})
-            changed = True
-    whole = {m[0]: c for m, c in out.items() if len(m) == 1 and _of_zero(m[0]) is not None}
-    for upper, j in whole.items():
-        q = _of_zero(upper)
-        lower = next((x for x in whole if _of_zero(x) is q and x is not upper), None)
-        if not (isinstance(upper, CallTerm) and upper.op == "max" and lower is not None and q):
-            continue
-        k = whole[lower]
-        rest = {m: c for m, c in out.items() if m not in ((upper,), (lower,))}
-        parts = [to_term(plus({}, poly_of(q, dtype), c), dtype) for c in (j, k)]
-        merged = parts[0] if j == k else extreme_of("max" if j > k else "min", parts, dtype)
-        return signed(plus(rest, poly_of(merged, dtype)), dtype)
-    return out if changed else poly
-
-
-def _of_zero(term: Term) -> Term | None:
-    """The q of ``max(q, 0)`` or ``min(q, 0)``."""
-    if not (isinstance(term, CallTerm) and term.op in _EXTREMES and term.dtype in REAL):
-        return None
-    args = list(operands(term.op, term))
-    zero = [x for x in args if isinstance(x, Const) and x.value == 0]
-    return next(x for x in args if x not in zero) if len(args) == 2 and len(zero) == 1 else None
-
-
-def _flipped(term: Term, dtype: str) -> Term | None:
-    """The extreme of the negated operands, if each that is not a literal begins with a minus."""
-    if not (isinstance(term, CallTerm) and term.op in _EXTREMES and term.dtype in REAL):
-        return None
-    polys = [poly_of(x, dtype) for x in operands(term.op, term)]
-    leads = [min((m for m in p if m), key=key_of, default=None) for p in polys]
-    pairs = [(p, m) for p, m in zip(polys, leads, strict=True) if m is not None]
-    if not pairs or any(p[m] > 0 for p, m in pairs) or not all(map(finite_literals, polys)):
-        return None
-    negated = [to_term(plus({}, p, -1.0), dtype) for p in polys]
-    return extreme_of("min" if term.op == "max" else "max", negated, dtype)
-
-
-def finite_literals(poly: Poly) -> bool:
-    """Return whether no operand is itself an infinite literal."""
-    return not any(isinstance(x, Const) for mono in poly for x in mono)
-
-
 def select_value(condition: Term, test: Term, a: Poly, b: Poly, dtype: str) -> Poly:
     """Return ``a if condition else b``, as a minimum or maximum if the condition compares the two.
 
@@ -213,7 +160,7 @@ def _unclamped(poly: Poly) -> Iterator[Poly]:
     clamps = [
         terms[0]
         for terms in poly
-        if len(terms) == 1 and isinstance(terms[0], CallTerm) and terms[0].op in _EXTREMES
+        if len(terms) == 1 and isinstance(terms[0], CallTerm) and terms[0].op in EXTREMES
     ]
     if len(clamps) != 1 or not poly.keys() <= {(), (clamps[0],)}:
         return
@@ -222,13 +169,13 @@ def _unclamped(poly: Poly) -> Iterator[Poly]:
     args = list(operands(clamp.op, clamp))
     ends = [float(x.value) for x in args if isinstance(x, Const)]
     c, k = poly[(clamp,)], poly.get((), 0.0)
-    if len(ends) != 1 or not c or (ends[0] + k / c) * _EXTREMES[clamp.op] > 0:
+    if len(ends) != 1 or not c or (ends[0] + k / c) * EXTREMES[clamp.op] > 0:
         return
     others = combine_all(clamp.op, (x for x in args if not isinstance(x, Const)), clamp.dtype)
     yield plus({(): k} if k else {}, poly_of(others, clamp.dtype), c)
 
 
-_EXTREMES = {"max": 1, "min": -1}
+EXTREMES = {"max": 1, "min": -1}
 
 
 def _ratio(a: Poly, b: Poly) -> float | None:

@@ -1,0 +1,59 @@
+"""Minima and maxima with a sign in front, or of a number and zero."""
+
+from __future__ import annotations
+
+from ..terms.term import CallTerm, Const, Term
+from .extremes import EXTREMES, extreme_of
+from .polynomial import REAL, Poly, key_of, operands, plus, poly_of, to_term
+
+
+def signed(poly: Poly, dtype: str) -> Poly:
+    """Return a polynomial with one form for negated extremes, and for parts of both signs.
+
+    -max(-a, -b) = min(a, b)        j*max(q, 0) + k*min(q, 0) = max(j*q, k*q) for j >= k
+    """
+    out, changed = poly, False
+    for mono, coef in poly.items():
+        flipped = _flipped(mono[0], dtype) if len(mono) == 1 else None
+        if flipped is not None:
+            out = plus({m: c for m, c in out.items() if m is not mono}, {(flipped,): -coef})
+            changed = True
+    whole = {m[0]: c for m, c in out.items() if len(m) == 1 and _of_zero(m[0]) is not None}
+    for upper, j in whole.items():
+        q = _of_zero(upper)
+        lower = next((x for x in whole if _of_zero(x) is q and x is not upper), None)
+        if not (isinstance(upper, CallTerm) and upper.op == "max" and lower is not None and q):
+            continue
+        k = whole[lower]
+        rest = {m: c for m, c in out.items() if m not in ((upper,), (lower,))}
+        parts = [to_term(plus({}, poly_of(q, dtype), c), dtype) for c in (j, k)]
+        merged = parts[0] if j == k else extreme_of("max" if j > k else "min", parts, dtype)
+        return signed(plus(rest, poly_of(merged, dtype)), dtype)
+    return out if changed else poly
+
+
+def _of_zero(term: Term) -> Term | None:
+    """The q of ``max(q, 0)`` or ``min(q, 0)``."""
+    if not (isinstance(term, CallTerm) and term.op in EXTREMES and term.dtype in REAL):
+        return None
+    args = list(operands(term.op, term))
+    zero = [x for x in args if isinstance(x, Const) and x.value == 0]
+    return next(x for x in args if x not in zero) if len(args) == 2 and len(zero) == 1 else None
+
+
+def _flipped(term: Term, dtype: str) -> Term | None:
+    """The extreme of the negated operands, if each that is not a literal begins with a minus."""
+    if not (isinstance(term, CallTerm) and term.op in EXTREMES and term.dtype in REAL):
+        return None
+    polys = [poly_of(x, dtype) for x in operands(term.op, term)]
+    leads = [min((m for m in p if m), key=key_of, default=None) for p in polys]
+    pairs = [(p, m) for p, m in zip(polys, leads, strict=True) if m is not None]
+    if not pairs or any(p[m] > 0 for p, m in pairs) or not all(map(_finite_literals, polys)):
+        return None
+    negated = [to_term(plus({}, p, -1.0), dtype) for p in polys]
+    return extreme_of("min" if term.op == "max" else "max", negated, dtype)
+
+
+def _finite_literals(poly: Poly) -> bool:
+    """Whether no operand is itself an infinite literal."""
+    return not any(isinstance(x, Const) for mono in poly for x in mono)
