@@ -12,18 +12,15 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-import tvm
 import tvm_ffi
 from tvm import tirx
 
 from ..composites.page_copies import COPY, MOVE
 from ..terms.term import TensorVar, Var
+from . import library_generators as generators
 from .attention import DECODE, PAGED_TREE, PREFILL, RAGGED, TREE
+from .library_generators import Key
 from .scaled_rotations import without_scaling
-
-#: The sizes of a kernel: heads of keys, heads of queries, features, dtype, page size; whether
-#: lengths say what a sliding window hides, and the window.
-Key = tuple[int, int, int, str, int, bool, int]
 
 TESTED = "TVM's kernel computes what the operator's definition says, which is tested, not proved"
 SPLIT = "starts of sequences begin with 0, do not decrease, and end with the number of rows"
@@ -68,78 +65,6 @@ class LibraryKernel:
     inplace: bool = False
 
 
-def _decode(library: Any, key: Key) -> Any:
-    return library._attention_decode(*key[:4], key[5], {}, _target(), **_page(key))
-
-
-def _prefill(library: Any, key: Key) -> Any:
-    window = {"sliding_window_size": key[6]} if key[6] else {}
-    return library._attention_prefill(*key[:4], key[5], {}, _target(), **_page(key), **window)
-
-
-def _ragged(library: Any, key: Key) -> Any:
-    groups, heads, features, dtype, *_ = key
-    return library._attention_prefill_ragged(
-        groups, heads, features, features, dtype, {}, _target()
-    )
-
-
-def _decode_cpu(library: Any, key: Key) -> Any:
-    return library._attention_decode_cpu(*key[:4], key[5], {}, **_page(key))
-
-
-def _prefill_cpu(library: Any, key: Key) -> Any:
-    window = {"sliding_window_size": key[6]} if key[6] else {}
-    return library._attention_prefill_cpu(*key[:4], key[5], {}, **_page(key), **window)
-
-
-def _ragged_cpu(library: Any, key: Key) -> Any:
-    groups, heads, features, dtype, *_ = key
-    return library._attention_prefill_ragged_cpu(groups, heads, features, features, dtype, {})
-
-
-def _tree(library: Any, key: Key) -> Any:
-    return library.tree_attn(*key[:4], {}, _target())
-
-
-def _paged_tree(library: Any, key: Key) -> Any:
-    return library.tree_attn_with_paged_kv_cache(*key[:4], {}, _target())
-
-
-def _tree_cpu(library: Any, key: Key) -> Any:
-    return library.tree_attn_cpu(*key[:4], {})
-
-
-def _paged_tree_cpu(library: Any, key: Key) -> Any:
-    return library.tree_attn_with_paged_kv_cache_cpu(*key[:4], {})
-
-
-def _compact(library: Any, key: Key) -> Any:
-    groups, _, features, dtype, *_ = key
-    return library._compact_kv_copy(groups, features, dtype, _target(), **_page(key))
-
-
-def _compact_cpu(library: Any, key: Key) -> Any:
-    groups, _, features, dtype, *_ = key
-    return library._compact_kv_copy_cpu(groups, features, dtype, **_page(key))
-
-
-def _copy_cpu(library: Any, key: Key) -> Any:
-    groups, _, features, dtype, page, *_ = key
-    return library._copy_single_page_cpu(groups, page, features, dtype)
-
-
-def _page(key: Key) -> dict[str, int]:
-    return {} if key[4] == 16 else {"page_size": key[4]}
-
-
-def _target() -> Any:
-    """A GPU with blocks of up to 1,024 threads; other limits have other kernels."""
-    threads = {"max_num_threads": 1024, "max_threads_per_block": 1024, "thread_warp_size": 32}
-    memory = {"max_shared_memory_per_block": 49152}
-    return tvm.target.Target({"kind": "cuda", "arch": "sm_80", **threads, **memory})
-
-
 #: The operators with scalings of rotary embeddings. Trees over pages turn nothing.
 SCALED = (DECODE, PREFILL, RAGGED, TREE)
 _ROPE = "i f f f"
@@ -151,28 +76,28 @@ def _with_lengths(lengths: str) -> tuple[LibraryKernel, ...]:
     """The kernels over pages for lengths of one rank: those for GPUs, then those for CPUs."""
     pages = _PAGES.format(lengths=lengths)
     decode = LibraryKernel(DECODE, f"f3 {pages} f3 f2 {_ROPE}", (*range(7), *range(9, 13)),
-                           (1, 2), (7, 8), _decode, _ATTENTION)  # fmt: skip
+                           (1, 2), (7, 8), generators.decode, _ATTENTION)  # fmt: skip
     prefill = LibraryKernel(PREFILL, f"{_QUERIES} {pages} f3 f2 i {_ROPE}",
-                            (*range(8), *range(10, 15)), (2, 2), (8, 9), _prefill,
+                            (*range(8), *range(10, 15)), (2, 2), (8, 9), generators.prefill,
                             _ATTENTION)  # fmt: skip
     written = (*_ATTENTION, WRITTEN)
-    return (decode, prefill, replace(decode, generate=_decode_cpu),
-            replace(prefill, generate=_prefill_cpu, assumptions=written))  # fmt: skip
+    return (decode, prefill, replace(decode, generate=generators.decode_cpu),
+            replace(prefill, generate=generators.prefill_cpu, assumptions=written))  # fmt: skip
 
 
 _RAGGED = LibraryKernel(
     RAGGED, f"{_QUERIES} {_KEYS} i1 i1 f3 f2 i {_ROPE}", (*range(7), *range(9, 14)), (2, 1), (7, 8),
-    _ragged, _ATTENTION)  # fmt: skip
+    generators.ragged, _ATTENTION)  # fmt: skip
 
 _TREE = LibraryKernel(
     TREE, f"{_QUERIES} {_KEYS} i1 i1 i2 f3 f2 {_ROPE}", (*range(8), *range(10, 14)), (2, 1), (8, 9),
-    _tree, (*_ATTENTION, ROOM))  # fmt: skip
+    generators.tree, (*_ATTENTION, ROOM))  # fmt: skip
 _PAGED_TREE = LibraryKernel(
     PAGED_TREE, f"{_QUERIES} {_PAGES.format(lengths='i1')} f3 f2 {_ROPE} i1 i2",
-    (*range(6), 14, 15, 13), (2, 2), (8, 9), _paged_tree, (*_ATTENTION, ROOM, UNTURNED),
+    (*range(6), 14, 15, 13), (2, 2), (8, 9), generators.paged_tree, (*_ATTENTION, ROOM, UNTURNED),
     inplace=True)  # fmt: skip
 
-_MOVE = LibraryKernel(MOVE, "f5 i1 i2 i", (0, 1, 2), (0, 2), (0,), _compact,
+_MOVE = LibraryKernel(MOVE, "f5 i1 i2 i", (0, 1, 2), (0, 2), (0,), generators.compact,
                       (TESTED, SPLIT, UNREAD, APART), inplace=True)  # fmt: skip
 
 
@@ -180,14 +105,16 @@ KERNELS = (
     *_with_lengths("i1"),
     *_with_lengths("i2"),
     _RAGGED,
-    replace(_RAGGED, generate=_ragged_cpu, assumptions=(*_ATTENTION, FADED)),
+    replace(_RAGGED, generate=generators.ragged_cpu, assumptions=(*_ATTENTION, FADED)),
     _TREE,
-    replace(_TREE, generate=_tree_cpu, assumptions=(*_ATTENTION, FADED)),
+    replace(_TREE, generate=generators.tree_cpu, assumptions=(*_ATTENTION, FADED)),
     _PAGED_TREE,
-    replace(_PAGED_TREE, generate=_paged_tree_cpu, assumptions=(*_ATTENTION, STALE, UNTURNED)),
+    replace(_PAGED_TREE, generate=generators.paged_tree_cpu,
+            assumptions=(*_ATTENTION, STALE, UNTURNED)),
     _MOVE,
-    replace(_MOVE, generate=_compact_cpu),
-    LibraryKernel(COPY, "f5 i i i", (0, 1, 2, 3), (0, 2), (0,), _copy_cpu, (TESTED,), inplace=True),
+    replace(_MOVE, generate=generators.compact_cpu),
+    LibraryKernel(COPY, "f5 i i i", (0, 1, 2, 3), (0, 2), (0,), generators.copy_cpu,
+                  (TESTED,), inplace=True),
 )  # fmt: skip
 
 

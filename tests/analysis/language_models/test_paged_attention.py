@@ -16,7 +16,8 @@ from tvm import relax, tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from opinfo.analysis import Chain, OpInfo, op_info, op_infos
-from opinfo.analysis.paged.library_kernels import KERNELS, TESTED, _target
+from opinfo.analysis.paged.library_generators import gpu_target
+from opinfo.analysis.paged.library_kernels import KERNELS, TESTED
 from opinfo.analysis.support.ir.constructors import constructor_of
 from opinfo.testing.mutants import mutants, parsed
 from opinfo.testing.strip import strip
@@ -44,28 +45,28 @@ SCALED_BY = {"longrope": math.sqrt(1 + math.log(64) / math.log(64))}
 
 GENERATORS: dict[str, tuple[str, Callable[[], Any]]] = {
     "decode": ("paged_decode_attention", lambda: library._attention_decode(
-        *_SIZES, False, {}, _target())),
+        *_SIZES, False, {}, gpu_target())),
     "decode, sliding": ("paged_decode_attention", lambda: library._attention_decode(
-        *_SIZES, True, {}, _target())),
+        *_SIZES, True, {}, gpu_target())),
     "prefill": ("paged_prefill_attention", lambda: library._attention_prefill(
-        *_SIZES, False, {}, _target())),
+        *_SIZES, False, {}, gpu_target())),
     "prefill, sliding": ("paged_prefill_attention", lambda: library._attention_prefill(
-        *_SIZES, True, {}, _target(), sliding_window_size=_WINDOW)),
+        *_SIZES, True, {}, gpu_target(), sliding_window_size=_WINDOW)),
     "ragged": ("ragged_attention", lambda: library._attention_prefill_ragged(
-        *_SIZES[:3], *_SIZES[2:], {}, _target())),
-    "tree": ("tree_attention", lambda: library.tree_attn(*_SIZES, {}, _target())),
+        *_SIZES[:3], *_SIZES[2:], {}, gpu_target())),
+    "tree": ("tree_attention", lambda: library.tree_attn(*_SIZES, {}, gpu_target())),
     "paged tree": ("paged_tree_attention", lambda: library.tree_attn_with_paged_kv_cache(
-        *_SIZES, {}, _target())),
+        *_SIZES, {}, gpu_target())),
     "decode, llama3": ("paged_decode_attention", lambda: library._attention_decode(
-        *_SIZES, False, SCALINGS["llama3"], _target())),
+        *_SIZES, False, SCALINGS["llama3"], gpu_target())),
     "tree, yarn": ("tree_attention", lambda: library.tree_attn(
-        *_SIZES, SCALINGS["yarn"], _target())),
+        *_SIZES, SCALINGS["yarn"], gpu_target())),
     "ragged, longrope": ("ragged_attention", lambda: library._attention_prefill_ragged(
-        *_SIZES[:3], *_SIZES[2:], SCALINGS["longrope"], _target())),
+        *_SIZES[:3], *_SIZES[2:], SCALINGS["longrope"], gpu_target())),
     "tree, on a CPU": ("tree_attention", lambda: library.tree_attn_cpu(*_SIZES, {})),
     "paged tree, on a CPU": ("paged_tree_attention",
                              lambda: library.tree_attn_with_paged_kv_cache_cpu(*_SIZES, {})),
-    "moves": ("move_in_pages", lambda: library._compact_kv_copy(1, 32, "float16", _target())),
+    "moves": ("move_in_pages", lambda: library._compact_kv_copy(1, 32, "float16", gpu_target())),
     "moves, on a CPU": ("move_in_pages",
                         lambda: library._compact_kv_copy_cpu(2, 32, "float16", page_size=8)),
     "copies, on a CPU": ("copy_page", lambda: library._copy_single_page_cpu(2, 8, 32, "float16")),
@@ -146,12 +147,12 @@ def test_no_mutant_of_a_kernel_is_the_operator(name: str) -> None:
 def test_other_scalings_are_refused(kind: str) -> None:
     """Their frequencies are those of neighbours, and TVM's attention turns halves."""
     scaling = {**SCALINGS["llama3"], "rope_type": kind}
-    assert not op_info(strip(library._attention_decode(*_SIZES, False, scaling, _target())))
+    assert not op_info(strip(library._attention_decode(*_SIZES, False, scaling, gpu_target())))
 
 
 def test_rotations_with_different_scalings_are_refused() -> None:
     """A scaling is that of all rotations; here, the first one has another factor."""
-    func = library._attention_decode(*_SIZES, False, SCALINGS["longrope"], _target())
+    func = library._attention_decode(*_SIZES, False, SCALINGS["longrope"], gpu_target())
     places = iter(range(1000))
 
     def let(node: Any, mutator: Any) -> Any:

@@ -12,7 +12,7 @@ import tvm
 from tvm.tirx.buffer import is_buffer_var
 
 from opinfo.analysis import OpInfo, op_info
-from opinfo.analysis.paged.library_kernels import _target
+from opinfo.analysis.paged.library_generators import gpu_target
 from opinfo.analysis.support.ir.constructors import constructor_of
 from opinfo.byoc.codegen.host_target import native_target
 from opinfo.byoc.prepare.paged.own_attention import own_attention
@@ -29,7 +29,7 @@ ERRORS = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 2e-2}
 def generated(kind: str, case: Case, cpu: bool) -> Any:
     """TVM's kernel for a case, without names."""
     groups, heads, features, dtype = case.sizes
-    where = () if cpu else (_target(),)
+    where = () if cpu else (gpu_target(),)
     page = {} if case.page == 16 else {"page_size": case.page}
     suffix = "_cpu" if cpu else ""
     scaling = dict(case.scaling)

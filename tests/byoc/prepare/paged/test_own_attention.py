@@ -10,7 +10,7 @@ import pytest
 import tvm
 from tvm import tirx
 
-from opinfo.analysis.paged.library_kernels import _target
+from opinfo.analysis.paged.library_generators import gpu_target
 from opinfo.byoc.codegen.host_target import native_target
 from opinfo.byoc.prepare.paged.key_parts import KeyParts
 from opinfo.byoc.prepare.paged.own_attention import own_attention
@@ -127,7 +127,7 @@ def test_split_keys_are_combined(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @cache
 def moves() -> Any:
-    return strip(library._compact_kv_copy(1, 32, "float16", _target()))
+    return strip(library._compact_kv_copy(1, 32, "float16", gpu_target()))
 
 
 def test_other_functions_stay() -> None:
