@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvm import relax, te, tirx
-from tvm.script.ir_builder import IRBuilder
+from tvm import tirx
 from tvm.script.ir_builder import tirx as T
+
+from .pairwise_loops import pairwise
 
 
 def common_divisors(builder: Any, left: Any, right: Any, shape: Sequence[Any]) -> Any:
@@ -15,26 +16,7 @@ def common_divisors(builder: Any, left: Any, right: Any, shape: Sequence[Any]) -
 
     A divisor is positive, but for the least integer of a dtype, whose size the dtype has not.
     """
-    if any(isinstance(extent, int) and extent == 0 for extent in shape):
-        return relax.op.zeros(shape, left.ty.dtype)  # Relax's reshape copies a size for 0
-    flat = [
-        builder.emit(relax.op.reshape(builder.emit(relax.op.broadcast_to(x, shape)), [-1]))
-        for x in (left, right)
-    ]
-    return builder.emit(relax.op.reshape(builder.emit_te(_of_vectors, *flat), shape))
-
-
-def _of_vectors(left: Any, right: Any) -> Any:
-    """Divide until nothing remains, element by element, tensors of shape (n,)."""
-    dtype = str(left.dtype)
-
-    def body(inputs: Any, outputs: Any) -> Any:
-        with IRBuilder() as builder:
-            with T.serial(0, left.shape[0]) as k:
-                _element([*inputs, *outputs], k)
-            return builder.get()
-
-    return te.extern([left.shape], [left, right], body, dtype=[dtype], name="common_divisor")
+    return builder.emit(pairwise(builder, left, right, shape, _element, "common_divisor"))
 
 
 def _element(buffers: Sequence[Any], k: Any) -> None:
