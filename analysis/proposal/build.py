@@ -11,6 +11,7 @@ from tvm.tirx.buffer import is_buffer_var
 
 from ..lifting.effects.tensor_expression import TensorExpression
 from ..lifting.tir.node import NodeDict, as_dtype, items, substitute
+from ..support.wording import last_line
 from ..terms.term import TensorVar, Var
 from ..terms.traversal import free
 from .attribute_values import to_prim
@@ -172,8 +173,7 @@ def _legalised(
 
 
 def _rejected(proposal: Proposal, error: Exception) -> NotBuilt:
-    lines = [s for s in str(error).strip().splitlines() if s.strip()]
-    return NotBuilt(f"{proposal.name} rejects it: {lines[-1][:160] if lines else error!r}")
+    return NotBuilt(f"{proposal.name} rejects it: {last_line(error)[:160]}")
 
 
 def _inputs(

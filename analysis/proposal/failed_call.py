@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import tvm
 from tvm import relax
 
+from ..support.ir.nested_bindings import nested_bindings
 from ..support.ir.tensor_dims import operand_types
 from ..support.origin import node_of
+from ..support.wording import last_line
 
 
 class NotLowered(ValueError):
@@ -25,9 +26,11 @@ def why_not_lowered(mod: Any, error: Exception) -> Exception:
     """
     builder = relax.BlockBuilder()
     for func in mod.functions.values():
-        for binding in _calls(func.body) if isinstance(func, relax.Function) else ():
-            if (reason := _failure(builder, binding.value)) is not None:
-                node, call = node_of(binding), binding.value
+        for binding in nested_bindings(func.body) if isinstance(func, relax.Function) else ():
+            call = binding.value
+            reason = _failure(builder, call) if _is_operator_call(call) else None
+            if reason is not None:
+                node = node_of(binding)
                 name = call.op.name.removeprefix("relax.")
                 return NotLowered(
                     f"{node and f'{node}: '}{name} of {operand_types(call)} cannot be lowered by "
@@ -36,14 +39,8 @@ def why_not_lowered(mod: Any, error: Exception) -> Exception:
     return error
 
 
-def _calls(seq: Any) -> Iterator[Any]:
-    for binding in (b for block in seq.blocks for b in block.bindings):
-        value = binding.value
-        if isinstance(value, relax.If):
-            yield from _calls(value.true_branch)
-            yield from _calls(value.false_branch)
-        elif isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.Op):
-            yield binding
+def _is_operator_call(value: Any) -> bool:
+    return isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.Op)
 
 
 def _failure(builder: Any, call: Any) -> str | None:
@@ -55,10 +52,10 @@ def _failure(builder: Any, call: Any) -> str | None:
     try:
         rule(builder, call)
     except Exception as error:  # rules of TVM raise various types
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        text = lines[-1] if lines else ""
+        text = last_line(error)
         vague = isinstance(error, (AttributeError, AssertionError, LookupError, TypeError))
-        return f"{type(error).__name__}{text and f': {text}'}" if vague or not text else text
+        kind = type(error).__name__
+        return f"{kind}: {text}" if vague and text != kind else text
     finally:
         builder._end_block()
     return None

@@ -21,6 +21,15 @@ def _many(noun: str) -> str:
     return f"{noun}es" if noun.endswith(("s", "x", "ch", "sh")) else f"{noun}s"
 
 
+def last_line(error: BaseException) -> str:
+    """Return the last line of an error of TVM: it says why, the lines before it say where.
+
+    >>> last_line(ValueError("in f:\\n  x is 0\\n")), last_line(KeyError())
+    ('x is 0', 'KeyError')
+    """
+    return (str(error).strip() or type(error).__name__).splitlines()[-1].strip()
+
+
 def did_you_mean(name: object, names: Iterable[object], most: int = 1) -> str:
     """Return the end of an error about an unknown name: which known ones are spelled like it.
 

@@ -42,7 +42,7 @@ def executable(mod: Any, target: Any) -> Any:
     (`round_bfloat16`, `kept_nan`).
 
     Raises:
-        NotBuilt: TVM cannot build a PrimFunc for a CPU.
+        FailedBuild: TVM cannot build a PrimFunc for a CPU.
     """
     stage("compiling")
     mod = empty_constants.replaced(unbounded(mod), empty_constants.as_call)

@@ -22,11 +22,12 @@ from tvm import relax
 from tvm.rpc import client
 from tvm.rpc.server import PopenRPCServerState
 
+from ...analysis.support.wording import last_line
 from ..backend.backend import Code
 from ..codegen.export import export_library
 from ..codegen.loading.cuda_device import cuda_device, no_runtime
 from ..codegen.partition import attached
-from ..patterns.failure import last_line, one_line
+from ..patterns.failure import one_line
 from ..prepare.fuse import fuse
 from .compare import Array, difference
 from .measured import Excluded, Measured, Result

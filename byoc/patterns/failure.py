@@ -129,8 +129,3 @@ def first_error(text: str) -> str:
         if error is not None:
             return error
     return next((line for line in lines if not line.endswith("error:")), "")
-
-
-def last_line(error: BaseException) -> str:
-    """The last line of a TVM error: it says why, the lines before it say where."""
-    return (str(error).strip() or type(error).__name__).splitlines()[-1].strip()

@@ -14,6 +14,7 @@ from tvm.support import cc
 from ...analysis.lifting.tir.node import items
 from ...analysis.support.exports import renamed_parameter
 from ...analysis.support.progress import stage
+from ...analysis.support.wording import last_line
 from ...byoc.backend.backend import Backend
 from ...byoc.backend.region import Region
 from ...byoc.building.build_library import copy_library
@@ -30,7 +31,6 @@ from ...byoc.dispatching.choice.plan_file import DispatchPlan
 from ...byoc.dispatching.dispatch_request import DispatchOptions
 from ...byoc.dispatching.dispatched import Dispatched
 from ...byoc.dispatching.replay_dispatch import replay
-from ...byoc.patterns.failure import last_line
 from ...byoc.prepare.fuse import fuse
 from ...byoc.prepare.loops.serial_threads import serial_threads
 from ...byoc.prepare.paged.own_attention import own_attention

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...byoc.patterns.failure import last_line
+from ...analysis.support.wording import last_line
 from ...byoc.process.temporary_folder import TemporaryFolder, lacks_room
 from ..kernels.build_kernel import GENERIC, loaded
 from ..kernels.compiler import CompileFailed, Compiler, CompilerDied, Interrupted

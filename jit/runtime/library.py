@@ -12,7 +12,7 @@ from typing import Any
 import tvm
 import tvm_ffi
 
-from ...byoc.patterns.failure import last_line
+from ...analysis.support.wording import last_line
 from ...byoc.process.temporary_folder import TemporaryFolder
 from ..arguments.signature import Signature
 from ..kernels.generic_kernel import GenericKernel, identity

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ...analysis.support.files.regular_files import open_regular
-from ...byoc.patterns.failure import last_line
+from ...analysis.support.wording import last_line
 from ..arguments.boundary import Range
 
 #: Version of the table.

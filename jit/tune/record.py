@@ -15,7 +15,7 @@ from ...analysis.support.files.atomic_replace import replacing
 from ...analysis.support.files.checked_json import Json, Malformed, parse
 from ...analysis.support.files.regular_files import content
 from ...analysis.support.warn import warn
-from ...byoc.patterns.failure import last_line
+from ...analysis.support.wording import last_line
 
 if TYPE_CHECKING:
     from rich.table import Table

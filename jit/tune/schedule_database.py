@@ -16,7 +16,7 @@ from tvm.s_tir import Schedule
 
 from ...analysis.support.files.checked_json import Json, parse
 from ...analysis.support.ir.deep_copy import copied
-from ...byoc.patterns.failure import last_line
+from ...analysis.support.wording import last_line
 from ...byoc.process import trust
 from ..schedule import Refusal, Scheduled, schedule
 from ..store.kernel_key import fingerprint

@@ -22,8 +22,8 @@ import tvm
 from tvm import tirx
 
 from ...analysis.support.warn import warn
+from ...analysis.support.wording import last_line
 from ...byoc.measure import Excluded, Measure, Measured, MeasureError
-from ...byoc.patterns.failure import last_line
 from ..dims.symbolic_dims import bind
 from ..schedule import Refusal, Scheduled, schedule
 from .record import Recording, Shape

@@ -23,6 +23,7 @@ from ....analysis import op_info
 from ....analysis.blocks.block_terms import Opaque
 from ....analysis.blocks.blocks import stages
 from ....analysis.support.progress import stage
+from ....analysis.support.wording import last_line
 from ...codegen.loading.cuda_device import cuda_device
 from ...codegen.memory_plan import UPPER, planning, unbounded
 from ...codegen.partition import attached
@@ -235,9 +236,8 @@ def _lowers(func: Any, target: Any) -> bool:
         with target:
             tirx.get_default_tir_pipeline(target)[0](mod)
     except Exception as error:  # what it raises would end the build of the model
-        why = (str(error).strip().splitlines() or [type(error).__name__])[-1]
         LOG.info("TVM does not lower its schedule of %s, another is tried: %s",
-                 named.attrs["global_symbol"], why)  # fmt: skip
+                 named.attrs["global_symbol"], last_line(error))  # fmt: skip
         return False
     return True
 

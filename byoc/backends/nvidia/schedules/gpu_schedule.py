@@ -13,8 +13,8 @@ from typing import Any
 from tvm import tirx
 
 from .....analysis import Refusal
+from .....analysis.support.wording import last_line
 from .....layout.rewrite.rewrite import TVM_RAISES
-from ....patterns.failure import last_line
 from .column_kernel import columns_kernel, short_columns_kernel
 from .narrow_kernel import narrow
 from .pointwise_kernel import pointwise

@@ -14,6 +14,7 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
+from ...analysis.support.ir.nested_bindings import nested_bindings
 from ...analysis.support.origin import span
 from .importer import LONGEST
 
@@ -65,7 +66,7 @@ def _of_variables(func: Any, names: Names) -> Names:
     nodes: Names = {}
     readers: dict[Any, set[str]] = defaultdict(set)
     following = None
-    for binding in reversed(list(_bindings(func.body))):
+    for binding in reversed(list(nested_bindings(func.body))):
         value = getattr(binding, "value", None)
         name = names.get(binding.var) or names.get(value)
         if name is None and len(readers[binding.var]) == 1:
@@ -79,15 +80,6 @@ def _of_variables(func: Any, names: Names) -> Names:
         for var in read:
             readers[var].add(name or "")
     return nodes
-
-
-def _bindings(body: Any) -> Iterator[Any]:
-    """Yield the bindings of a function, those of a branch before the conditional."""
-    for binding in (b for block in body.blocks for b in block.bindings):
-        if isinstance(binding.value, relax.If):
-            yield from _bindings(binding.value.true_branch)
-            yield from _bindings(binding.value.false_branch)
-        yield binding
 
 
 @relax.expr_functor.mutator
