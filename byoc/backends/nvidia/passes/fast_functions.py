@@ -69,9 +69,9 @@ def _factor(named: NodeDict[Any], product: Any, constant: Any) -> Any:
     value = _value(named, product)
     if not isinstance(value, tirx.Mul):
         return value if constant.value == 1.0 else None
-    for one, other in ((value.a, value.b), (value.b, value.a)):
-        if isinstance(one, tirx.FloatImm) and one.value == constant.value:
-            return _value(named, other)
+    for literal, factor in ((value.a, value.b), (value.b, value.a)):
+        if isinstance(literal, tirx.FloatImm) and literal.value == constant.value:
+            return _value(named, factor)
     return None
 
 

@@ -124,6 +124,20 @@ class SingleStep:
         return out
 
 
+def _place(thread: Any, i: Any, width: int, across: int, threads: int) -> tuple[Any, Any]:
+    """The first element of a thread's vector in a line of a tile, and the line.
+
+    Args:
+        thread: The thread.
+        i: How many vectors it had before.
+        width: The elements of a vector.
+        across: The vectors of a line.
+        threads: The threads of a block.
+    """
+    line = thread // number(across) + i * number(threads // across)
+    return thread % number(across) * number(width), line
+
+
 class _Transpose(SingleStep):
     """Emits the kernel of a single step that permutes axes."""
 
@@ -196,11 +210,10 @@ class _Transpose(SingleStep):
     ) -> Any:  # fmt: skip
         lane, i = tirx.Var("v", "int64"), tirx.Var("i", "int64")
         across = self.a // width
-        rows, times = threads // across, self.b * across // threads
+        times = self.b * across // threads
         analyzer.bind(lane, static_range(width))
         analyzer.bind(i, static_range(times))
-        first = thread % number(across) * number(width)
-        line = thread // number(across) + i * number(rows)
+        first, line = _place(thread, i, width, across, threads)
         a, b = start_a + first, start_b + line
         inside = self.inside(a, b)
         at = self.at(other, a + lane, b)
@@ -242,11 +255,10 @@ class _Transpose(SingleStep):
     ) -> Any:  # fmt: skip
         lane, i = tirx.Var("v", "int64"), tirx.Var("i", "int64")
         across = self.b // width
-        rows, times = threads // across, self.a * across // threads
+        times = self.a * across // threads
         analyzer.bind(lane, static_range(width))
         analyzer.bind(i, static_range(times))
-        first = thread % number(across) * number(width)
-        line = thread // number(across) + i * number(rows)
+        first, line = _place(thread, i, width, across, threads)
         a, b = start_a + line, start_b + first
         at = self.at(other, a, b + lane)
         at[self.along_read], at[self.along_write] = line, first + lane
