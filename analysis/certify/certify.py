@@ -26,14 +26,15 @@ from ..proposal.call_op import NotBuilt
 from ..proposal.proposal import Proposal
 from ..real import TooLarge, real
 from ..results.op_info import ASSUMED, Certificate, Refusal
-from ..terms.term import CallTerm, Int, Reduce, TensorVar, Term, Var, as_int
+from ..terms.term import CallTerm, Int, TensorVar, Term, Var, as_int
 from ..terms.term.work_budget import spend
-from ..terms.traversal import map_loads, subterms
+from ..terms.traversal import map_loads
 from ..terms.traversal import rebuild as rebuild_term
 from .assumed_sizes import assumed, over_sizes, over_values
-from .assumptions import CANCELS, data_assumptions, simplifier_assumptions
+from .assumptions import CANCELS, simplifier_assumptions
 from .distinct_indices import DISTINCT, stored_once
 from .sampled import Unequal, compare
+from .stated_assumptions import input_assumptions, proof_assumptions, regroups
 from .structural_equality import structurally_equal
 
 #: The cost of legalising and lifting an operator, and of calling all recognisers, in the budget.
@@ -259,42 +260,3 @@ def _converted(body: Term) -> Term:
         return new
 
     return go(body)
-
-
-def input_assumptions(lifted: TensorExpression) -> tuple[str, ...]:
-    """Return what an answer assumes about its inputs, and about stores at the same time."""
-    symbolic = any(
-        isinstance(param, Var) or any(e.const is None for e in param.shape)
-        for param in lifted.params
-    )
-    alone = {e.atom for t in lifted.params if not isinstance(t, Var) for e in t.shape}
-    factors = [p for p in lifted.params if isinstance(p, Var) and p.kind == "size"]
-    assumptions = {
-        "symbolic dimensions are at least 1": symbolic,
-        "scalars that are factors of a dimension are at least 1": any(
-            p not in alone for p in factors
-        ),
-        "no two iterations of a parallel loop, and no two threads, store in one element": (
-            lifted.races
-        ),
-        "what T.assume says holds": lifted.promises,
-    }
-    stated = tuple(text for text, flag in assumptions.items() if flag)
-    return (*stated, *lifted.assumed, *data_assumptions(c.body for c in lifted.outputs))
-
-
-def proof_assumptions(proof: Proof) -> tuple[str, ...]:
-    """Return what a proof assumes about values."""
-    assumptions = {
-        "floating-point sums equal up to reassociation": proof.reassociated,
-        "equal in real arithmetic, where every value on the way is finite": proof.rounded,
-        "operands are finite where padding multiplies them by 0": proof.finite,
-        "no operand of a minimum or maximum is NaN, nor zeros of both signs": proof.ordered,
-        "the first element is above the lowest number, or below the highest": proof.above,
-    }
-    return tuple(text for text, flag in assumptions.items() if flag)
-
-
-def regroups(term: Term, *ops: str) -> bool:
-    """Return whether a floating-point reduction occurs: tensor expressions ignore its order."""
-    return any(isinstance(s, Reduce) and s.op in ops and "float" in s.dtype for s in subterms(term))

@@ -1,7 +1,7 @@
 """Terms in real arithmetic: one form for terms that differ only by rounding.
 
     a / sqrt(b) = a * rsqrt(b)      Σ_k c*f = c * Σ_k f      (a - b)² = a² - 2ab + b²
-    operations: see `operations`    recurrences: see `folds`
+    operations: see `real_operations`    recurrences: see `folds`
 
 A floating-point term becomes a sum of products of atoms with literal coefficients. A factor that
 may be zero is not cancelled: ``x * (1 / x)`` stays. Discontinuous operations (floor, a comparison,
@@ -38,7 +38,6 @@ from .budget import limited
 from .exponentials import joined
 from .extremes import absorb_init
 from .folds import reduced_fold
-from .operations import RULES
 from .polynomial import (
     REAL,
     Monomial,
@@ -50,6 +49,7 @@ from .polynomial import (
     product_of,
     to_term,
 )
+from .real_operations import RULES
 from .reroll import forward, prolong, reroll_sum
 from .shifts import least_shift
 from .signed_extremes import signed

@@ -29,7 +29,7 @@ from ...analysis.blocks.block_terms import Opaque, SizeTerms
 from ...analysis.blocks.blocks import Stage, Standard, standard
 from ...analysis.blocks.definitions import Undefined, resolve
 from ...analysis.certify.assumptions import data_assumptions
-from ...analysis.certify.certify import proof_assumptions
+from ...analysis.certify.stated_assumptions import proof_assumptions
 from ...analysis.lifting.tir.unliftable import Unliftable
 from ...analysis.proofs.proof import Proof
 from ...analysis.results.op_info import ASSUMED, Certificate, Refusal

@@ -13,7 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...analysis.certify.certify import input_assumptions, proof_assumptions, regroups
+from ...analysis.certify.stated_assumptions import (
+    input_assumptions,
+    proof_assumptions,
+    regroups,
+)
 from ...analysis.lifting.effects.tensor_expression import TensorExpression
 from ...analysis.lifting.lift import lift
 from ...analysis.lifting.loops.reduction import canonical

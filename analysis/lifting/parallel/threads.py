@@ -213,13 +213,13 @@ class KernelLaunch:
         self.assumed[IN_STEP] = None
         return True
 
-    def _may_see(self, load: SharedAccess, store: SharedAccess) -> bool:
+    def _may_see(self, access: SharedAccess, store: SharedAccess) -> bool:
         """Whether a load in global memory may be executed after the store of another thread.
 
         That is a counter or a flag: without a barrier, it is unknown which of the stores are seen.
         """
-        return load.tensor not in self.prefix and (
-            load.follows or bool(load.loops & store.loops))  # fmt: skip
+        is_after = access.follows or bool(access.loops & store.loops)
+        return is_after and access.tensor not in self.prefix
 
 
 def _same_thread(a: SharedAccess, b: SharedAccess, var: Var) -> bool:
