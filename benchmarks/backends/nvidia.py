@@ -30,6 +30,7 @@ import tvm
 from tvm import relax
 
 from benchmarks.backends.nvidia_graphs import GRAPHS, SPEED
+from benchmarks.common.cuda_target import cuda_target
 from opinfo.byoc.backend.backend import Backend
 from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.backends.nvidia.tvm_schedules import compiled
@@ -57,8 +58,7 @@ def _without_gpu(reason: str | None) -> str | None:
 
 def library(dispatched: Dispatched, path: Path, arch: str) -> None:
     """Export a dispatched module as a shared object for GPUs of this architecture."""
-    limits = {"max_threads_per_block": 1024, "max_shared_memory_per_block": 49152}
-    target = tvm.target.Target({"kind": "cuda", "arch": arch, "thread_warp_size": 32, **limits})
+    target = cuda_target(arch)
     executable = compiled(dispatched.module, target, fuse)
     executable.export_library(str(path), options=["-O2", *dispatched.options])
 

@@ -7,6 +7,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from benchmarks.common.cuda_target import cuda_target
+
 from .gpu_kernel_cases import KERNELS, module
 
 WAYS = ("opinfo", "tvm")
@@ -37,8 +39,7 @@ def build(job: tuple[int, str], folder: str, arch: str, alone: bool = False) -> 
 
     kernel = KERNELS[job[0]]
     out: dict[str, Any] = {"job": list(job)}
-    limits = {"max_threads_per_block": 1024, "max_shared_memory_per_block": 49152}
-    target = tvm.target.Target({"kind": "cuda", "arch": arch, "thread_warp_size": 32, **limits})
+    target = cuda_target(arch)
     try:
         mod = fuse_rows(fuse(prepare(module(kernel, job[1]))))
         funcs = [f for _, f in mod.functions_items() if isinstance(f, tvm.tirx.PrimFunc)]

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.common.cuda_target import cuda_target
 from benchmarks.gpu.gpu_kernels.kernel_builds import compiled
 from benchmarks.gpu.gpu_kernels.kernel_times import timed
 
@@ -90,8 +91,7 @@ def build(job: Job, folder: str, arch: str) -> dict[str, Any]:
 
     from opinfo.byoc.backends.nvidia.experts.expert_kernel import expert_scheduled
 
-    limits = {"max_threads_per_block": 1024, "max_shared_memory_per_block": 49152}
-    target = tvm.target.Target({"kind": "cuda", "arch": arch, "thread_warp_size": 32, **limits})
+    target = cuda_target(arch)
     rows, packed, columns, depth, way = job
     func = prim_func(PACKED if packed else HALF, rows, n=columns, k=depth)
 

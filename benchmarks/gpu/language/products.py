@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.common.cuda_target import cuda_target
 from benchmarks.gpu.gpu_kernels.kernel_builds import by_tvm, compiled
 from benchmarks.gpu.gpu_kernels.kernel_times import timed
 from benchmarks.gpu.language.product_runs import parser, run
@@ -54,7 +55,6 @@ Job = tuple[int, int, int, int, tuple[int, int, int] | None]
 
 def build(job: Job, folder: str, arch: str) -> dict[str, Any]:
     """Build a product with a tile, or by TVM's rules."""
-    import tvm
 
     from opinfo.byoc.backends.nvidia.grouped_weights.gemv_kernel import GemvTile, gemv_kernel
     from opinfo.byoc.backends.nvidia.grouped_weights.grouped_product import (
@@ -64,8 +64,7 @@ def build(job: Job, folder: str, arch: str) -> dict[str, Any]:
     from opinfo.byoc.backends.nvidia.schedules.gpu_schedule import DONE
     from opinfo.byoc.backends.nvidia.schedules.program.thread_loops import kernels
 
-    limits = {"max_threads_per_block": 1024, "max_shared_memory_per_block": 49152}
-    target = tvm.target.Target({"kind": "cuda", "arch": arch, "thread_warp_size": 32, **limits})
+    target = cuda_target(arch)
     rows, columns, depth, bits, tile = job
     func = prim_func(rows, columns, depth, bits)
 

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.common.cuda_target import cuda_target
 from benchmarks.gpu.gpu_kernels.kernel_builds import by_tvm, compiled
 from benchmarks.gpu.gpu_kernels.kernel_times import timed
 from benchmarks.gpu.language.product_runs import parser, run
@@ -135,12 +136,10 @@ def jobs() -> list[Job]:
 
 def build(job: Job, folder: str, arch: str) -> dict[str, Any]:
     """Build a product."""
-    import tvm
 
     from opinfo.byoc.backends.nvidia.grouped_weights.gemv_kernel import packed_scheduled
 
-    limits = {"max_threads_per_block": 1024, "max_shared_memory_per_block": 49152}
-    target = tvm.target.Target({"kind": "cuda", "arch": arch, "thread_warp_size": 32, **limits})
+    target = cuda_target(arch)
     rows, columns, depth, name, way = job
     func = prim_func(rows, columns, depth, STORAGES[name])
     path = str(Path(folder) / ("_".join(map(str, job)) + ".so"))
