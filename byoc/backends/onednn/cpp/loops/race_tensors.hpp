@@ -1,5 +1,5 @@
 
-// What a race of forms does with numbers. It follows vectors.hpp.
+// Fills the tensors of a race of forms, and compares their results. It follows vectors.hpp.
 OPINFO_LINKAGE void OPINFO_RUNTIME(fill)(float* to, int64_t count) {
   constexpr int64_t kPeriod = 97;
   for (int64_t k = 0; k < opinfo_loops::lesser(kPeriod, count); ++k)
