@@ -100,3 +100,34 @@ def test_places_that_are_stored_never_or_twice_are_left(place: Callable[[Any], A
     func = tirx.PrimFunc([x, y], tvm.s_tir.SBlockRealize([], True, root))
     mod = tvm.IRModule({"main": func.with_attr("s_tir", True)})
     assert loops_by_result(mod).same_as(mod)
+
+
+def test_a_block_whose_order_matters_is_left() -> None:
+    """It reads what it stores: x[1, 0] is that of before or after, by the order of loops."""
+
+    @I.ir_module
+    class InPlace:
+        @T.prim_func(s_tir=True)
+        def main(x: T.Buffer((4, 4), "float32")):
+            for i, j in T.grid(4, 4):
+                with T.sblock("x"):
+                    p, c = T.axis.remap("SS", [i, j])
+                    x[c, p] = x[p, c] + T.float32(1)
+
+    assert loops_by_result(InPlace).same_as(InPlace)
+
+
+def test_a_block_with_a_condition_is_left() -> None:
+    """The condition is on a loop that the new block has not."""
+
+    @I.ir_module
+    class Conditional:
+        @T.prim_func(s_tir=True)
+        def main(x: T.Buffer((6, 4), "float32"), y: T.Buffer((4, 6), "float32")):
+            for i, j in T.grid(6, 4):
+                with T.sblock("y"):
+                    p, c = T.axis.remap("SS", [i, j])
+                    T.where(i < 3)
+                    y[c, p] = x[p, c]
+
+    assert loops_by_result(Conditional).same_as(Conditional)

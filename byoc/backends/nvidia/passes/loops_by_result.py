@@ -15,7 +15,7 @@ import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 
-from .....analysis.blocks.tir import static
+from .....analysis.blocks.tir import loads, static
 from .....analysis.lifting.tir.node import items
 from .....analysis.support.ir.rewrite_functions import replaced_functions
 
@@ -23,7 +23,8 @@ from .....analysis.support.ir.rewrite_functions import replaced_functions
 def loops_by_result(mod: Any) -> Any:
     """Return the module with the loops of PrimFuncs of one block in the order of its stores.
 
-    A block whose iterations do not store at each place exactly once stays as it was.
+    A block whose iterations do not store at each place exactly once stays as it was, as does one
+    with a condition or that reads what it stores: the order of its iterations matters.
     """
     return replaced_functions(mod, lambda f: _by_result(f) if isinstance(f, tirx.PrimFunc) else f)
 
@@ -33,6 +34,8 @@ def _by_result(func: Any) -> Any:
     stores: list[Any] = []
     tvm_ffi.structural_walk(func.body, (tirx.BufferStore, stores.append))
     if block is None or len(stores) != 1 or block.init is not None:
+        return func
+    if any(e.source.same_as(stores[0].buffer) for e in loads(func.body)):
         return func
     variables = [v.var for v in items(block.iter_vars)]
     single = [v.var for v in items(block.iter_vars) if static(v.dom.extent) == 1]
@@ -56,11 +59,12 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _only_block(func: Any) -> Any:
-    """The block of a PrimFunc that is one nest of loops around it, or None."""
+    """The block of a PrimFunc that is one nest of loops around it, without condition, or None."""
     body = func.body.block.body if isinstance(func.body, tvm.s_tir.SBlockRealize) else func.body
     while isinstance(body, tirx.For):
         body = body.body
-    return body.block if isinstance(body, tvm.s_tir.SBlockRealize) else None
+    is_whole = isinstance(body, tvm.s_tir.SBlockRealize) and static(body.predicate) == 1
+    return body.block if is_whole else None
 
 
 def _simplified(func: Any) -> Any:
