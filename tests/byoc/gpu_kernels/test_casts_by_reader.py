@@ -126,3 +126,17 @@ def test_the_result_is_equal() -> None:
         found.append([t.numpy() for t in vm["main"](*[tvm.runtime.tensor(x)] * 2)])
     for a, b in zip(*found, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_a_cast_of_what_a_block_keeps_is_not_repeated_behind_it() -> None:
+    x = relax.Var("x", relax.TensorType((6, 64), "float16"))
+    bb = relax.BlockBuilder()
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            kept = bb.emit(relax.op.negative(x))
+            cast = bb.emit_output(relax.op.astype(kept, "float32"))
+            first = bb.emit_output(relax.op.add(cast, cast))
+        second = bb.emit(relax.op.nn.softmax(cast))
+        bb.emit_func_output(relax.Tuple([first, second]))
+    mod = relax.transform.LegalizeOps()(bb.get())
+    relax.analysis.well_formed(casts_by_reader(mod))

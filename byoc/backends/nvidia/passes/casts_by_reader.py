@@ -65,6 +65,14 @@ class _Repeats(relax.PyExprMutator):  # type: ignore[misc]
                     self.counts[var] = (self.counts.get(var) or 0) + 1
         return self.visit_expr(func)
 
+    def visit_dataflow_block_(self, block: Any) -> Any:
+        block = super().visit_dataflow_block_(block)
+        before, self.calls = self.calls, NodeDict()
+        for var, call in before.items():  # what only this block has is not read behind it
+            if not any(isinstance(v, relax.DataflowVar) for v in relax.analysis.free_vars(call)):
+                self.calls[var] = call
+        return block
+
     def visit_call_(self, call: Any) -> Any:
         if callee(call) not in self.readers:
             return super().visit_call_(call)
