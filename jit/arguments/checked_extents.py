@@ -58,8 +58,8 @@ def _condition(size: Any, expected: Any) -> Any:
     """Return what holds if a size is the expected one."""
     from tvm import tirx
 
-    if isinstance(expected, tirx.Select) and isinstance(expected.false_value, tirx.IntImm):
-        never = int(expected.false_value)
-        if never < 0 or (isinstance(size, tirx.IntImm) and int(size) != never):
-            return expected.condition
+    from ...analysis.support.ir.tensor_dims import required_condition
+
+    if (condition := required_condition(size, expected)) is not None:
+        return condition
     return 1 if expected.same_as(size) else tirx.EQ(size, expected)

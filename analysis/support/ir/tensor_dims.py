@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tvm import relax
+from tvm import relax, tirx
 
 _NUMBER = re.compile(r"T\.int64\((-?\d+)\)")
 
@@ -15,6 +15,23 @@ def tensor_dims(expr: Any) -> list[Any] | None:
     """Return the dimensions of an expression; None if they are unknown."""
     shape = getattr(expr.ty, "shape", None)
     return list(shape.values) if isinstance(shape, relax.ShapeExpr) else None
+
+
+def required_condition(got: Any, size: Any) -> Any | None:
+    """Return the condition without which a cast fails, if its size is chosen by one.
+
+    The size is a number otherwise, which is negative, or not the one that is cast. Sizes such as
+    `max(n, 1)` are chosen by a condition, too, and do not fail.
+
+    Args:
+        got: A size of what is cast; None if it is unknown.
+        size: The size of the type.
+    """
+    if not isinstance(size, tirx.Select) or not isinstance(size.false_value, tirx.IntImm):
+        return None
+    other = int(size.false_value)
+    differs = isinstance(got, tirx.IntImm) and int(got) != other
+    return size.condition if other < 0 or differs else None
 
 
 def operand_types(call: Any) -> str:

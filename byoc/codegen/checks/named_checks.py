@@ -23,7 +23,7 @@ from tvm import relax, tirx
 
 from ....analysis.support.failed_check import BOUND, check_text
 from ....analysis.support.ir.rewrite_functions import replaced_functions
-from ....analysis.support.ir.tensor_dims import text_of_size
+from ....analysis.support.ir.tensor_dims import required_condition, text_of_size
 from ....analysis.support.origin import node_of
 
 #: The codes of TVM's function for an element that is compared with a number, is not, or with one
@@ -131,9 +131,10 @@ def _of_numbers(cast: Any, expected: Sequence[Any], start: str) -> Iterator[Any]
 
 
 def _compared(got: Any, size: Any) -> Iterator[_Check]:
-    """Yield what a cast compares; a size that is chosen by a condition stands for the condition."""
-    if isinstance(size, tirx.Select) and isinstance(size.false_value, tirx.IntImm):
-        yield from _conjuncts(size.condition)
+    """Yield what a cast compares; a size that fails unless a condition holds stands for that."""
+    if (condition := required_condition(got, size)) is not None:
+        yield from _conjuncts(condition)
+        yield from _compared(got, size.true_value)
     elif not got.same_as(size) and not tvm_ffi.structural_equal(got, size):
         yield from _conjuncts(tirx.EQ(got, size))
 

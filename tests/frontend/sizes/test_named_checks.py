@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tvm import relax, tirx
 
 import opinfo
 from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
@@ -72,3 +73,44 @@ def test_a_size_that_is_data_is_named() -> None:
         compiled.run(np.array(-1))
     with pytest.raises(ValueError, match=r"^main: full: [^\n]*got -1, expected at least 0$"):
         compiled.run(np.array(1))
+
+
+def _nonzero(builder: Any, x: Any, size: Any) -> Any:
+    return builder.match_cast(
+        builder.emit(relax.op.nonzero(x)), relax.TensorType((1, size), "int64")
+    )
+
+
+def test_a_size_that_a_condition_chooses_is_no_check() -> None:
+    """The larger one of a size and 3, as which no size fails."""
+    xs = [relax.Var(name, relax.TensorType((6,), "bool")) for name in "xy"]
+    k, m = (tirx.Var(name, "int64") for name in "km")
+    larger = tirx.Select(k > 3, k, tirx.IntImm("int64", 3))
+    builder = relax.BlockBuilder()
+    with builder.function("main", xs):
+        _nonzero(builder, xs[0], k)
+        found = builder.emit(relax.op.negative(_nonzero(builder, xs[1], m)))
+        cast = builder.match_cast(found, relax.TensorType((1, larger), "int64"))
+        builder.emit_func_output(cast)
+    compiled = opinfo.compile(builder.get(), [])
+    few, three, five = (np.arange(6) < count for count in (2, 3, 5))
+    for x, y, count in ((few, three, 3), (five, five, 5)):
+        np.testing.assert_array_equal(compiled.run(x, y), [-np.arange(count)])
+    with pytest.raises(ValueError, match=r"^main: [^\n]*expected 5$"):
+        compiled.run(five, three)
+
+
+def test_a_condition_that_may_not_hold_is_checked_where_an_operator_requires_it() -> None:
+    n, m = (tirx.Var(name, "int64") for name in "nm")
+    x = relax.Var("x", relax.TensorType((1, n), "float32"))
+    y = relax.Var("y", relax.TensorType((m, 1), "float32"))
+    chosen = tirx.Select(tirx.EQ(n, m), n, tirx.IntImm("int64", 7))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, y]):
+        builder.match_cast(x, relax.TensorType((1, chosen), "float32"))
+        builder.emit_func_output(builder.emit(relax.op.matmul(x, y)))
+    compiled = opinfo.compile(builder.get(), [])
+    ones = np.ones((1, 7), "float32")
+    np.testing.assert_array_equal(compiled.run(ones, ones.T), [[7]])
+    with pytest.raises(ValueError, match="only defined for"):
+        compiled.run(ones, ones.T[:3])

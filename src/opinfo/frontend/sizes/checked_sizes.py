@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 import tvm
@@ -15,6 +16,7 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from ...analysis.support.ir.rewrite_functions import replaced_functions
+from ...analysis.support.ir.tensor_dims import required_condition
 from ...analysis.support.origin import span_of
 from ..checks.size_check import failing, size_check
 from ..onnx_graph.scalars import is_var
@@ -114,9 +116,10 @@ class _SizeConditions:
             check = _check(condition, span_of(binding))
             (self._first if outermost and known else checks).append(check)
         if outermost and isinstance(binding, relax.MatchCast):
-            for dim in _cast_sizes(binding.ty):
-                if isinstance(dim, tirx.Select):
-                    self._learn(dim.condition)
+            own = _cast_sizes(binding.value.ty)
+            for got, dim in zip_longest(own, _cast_sizes(binding.ty)):
+                if (condition := required_condition(got, dim)) is not None:
+                    self._learn(condition)
         return checks
 
     def _holds(self, condition: Any) -> bool:
