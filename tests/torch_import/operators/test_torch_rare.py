@@ -125,3 +125,18 @@ def test_nan_is_among_the_largest_elements(largest: bool) -> None:
     x = torch.tensor([[NAN, 1, -INF, 0.0, INF, 2], [0.0, -2, 5, 1, NAN, 3]])
     for dtype in (torch.float32, torch.float64, torch.bfloat16):
         agrees(lambda x: tuple(x.topk(3, largest=largest)), (x.to(dtype),), (x.flip(1).to(dtype),))
+
+
+@pytest.mark.parametrize("dtype", [torch.int16, torch.int8])
+def test_the_largest_of_short_integers(dtype: torch.dtype) -> None:
+    x = torch.tensor([[5, 100, 3, 7, -1, 0]], dtype=dtype)
+    agrees(lambda x: (*x.topk(3), *x.topk(2, largest=False)), (x,))
+
+
+def test_an_empty_index_writes_nothing() -> None:
+    def updates(x: Any, at: Any, rows: Any) -> Any:
+        return (x.index_add(0, at, rows), x.index_copy(0, at, rows), x.index_fill(0, at, 2.0),
+                x.index_put((at,), rows))  # fmt: skip
+
+    at, rows = torch.zeros(0, dtype=torch.int64), torch.zeros(0, 3)
+    agrees(updates, (torch.arange(12.0).reshape(4, 3), at, rows))

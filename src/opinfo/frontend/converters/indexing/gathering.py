@@ -161,6 +161,8 @@ def put_rows(
         accumulate: Whether values are added.
     """
     emit, shape = importer.block_builder.emit, list(x.ty.shape)
+    if any(importer._equal(size, 0) for size in flat.ty.shape):
+        return x
     others = [axis for axis in range(x.ty.ndim) if axis not in axes]
     rest, extents = [shape[axis] for axis in others], [shape[axis] for axis in axes]
     flat = emit(relax.op.astype(flat, "int64"))

@@ -64,15 +64,17 @@ def _order(data: Any) -> Any:
 
 
 def _sorted(importer: Any, x: Any, axis: int, descending: bool) -> list[Any]:
-    emit, dtype = importer.block_builder.emit, str(x.ty.dtype)
-    data = emit(op.astype(x, "int32")) if dtype in _SHORT else _ordered(importer, x)
+    emit = importer.block_builder.emit
+    data = _ordered(importer, x)
     positions = emit(op.argsort(data, axis, descending, dtype="int64"))
     return [emit(op.gather_elements(x, positions, axis)), positions]
 
 
 def _ordered(importer: Any, x: Any) -> Any:
-    """Return integers in the order of floats; other tensors stay."""
+    """Return integers in the order of floats, and int32 for short ones; other tensors stay."""
     dtype = str(x.ty.dtype)
+    if dtype in _SHORT:
+        return importer.block_builder.emit(op.astype(x, "int32"))
     if dtype not in (*_HALVES, *_ORDERS):
         return x
     data = importer.block_builder.emit(op.astype(x, "float32")) if dtype in _HALVES else x
@@ -87,9 +89,9 @@ def _topk(importer: Any, node: Any) -> Any:
     args = arguments(importer, node)
     emit, x = importer.block_builder.emit, args["self"]
     options = {"k": args["k"], "axis": args["dim"], "largest": args["largest"], "dtype": "int64"}
-    if "float" not in str(x.ty.dtype):
-        return emit(op.topk(x, ret_type="both", **options))
     data = _ordered(importer, x)
+    if data.same_as(x):
+        return emit(op.topk(x, ret_type="both", **options))
     both = emit(op.topk(data, ret_type="both", **options))  # whose positions have known bounds
     positions = emit(relax.TupleGetItem(both, 1))
     return [emit(op.gather_elements(x, positions, positive(args["dim"], x.ty.ndim))), positions]
