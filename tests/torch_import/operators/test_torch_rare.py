@@ -140,3 +140,9 @@ def test_an_empty_index_writes_nothing() -> None:
 
     at, rows = torch.zeros(0, dtype=torch.int64), torch.zeros(0, 3)
     agrees(updates, (torch.arange(12.0).reshape(4, 3), at, rows))
+
+
+def test_fmax_takes_the_number_and_maximum_takes_nan() -> None:
+    x, y = torch.tensor([NAN, 1, NAN, 2, 3]), torch.tensor([1, NAN, NAN, 1, 4.0])
+    agrees(lambda x, y: (torch.fmax(x, y), torch.fmin(x, y), torch.maximum(x, y),
+                         torch.minimum(x, y), x.clamp(min=y)), (x, y))  # fmt: skip

@@ -1,4 +1,4 @@
-"""NaN, and the sign of 0, stay where a number is limited by a constant."""
+"""NaN stays in maxima and minima, and the sign of 0 where a constant limits a number."""
 
 from __future__ import annotations
 
@@ -40,6 +40,23 @@ def test_limits_keep_nan(name: str) -> None:
     build, oracle = LIMITED[name]
     got = opinfo.compile(_module(build), []).run(X)
     np.testing.assert_array_equal(got, oracle(X))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_the_extremes_of_two_tensors_keep_nan_of_both(dtype: str) -> None:
+    def extremes(x: Any) -> Any:
+        x = relax.op.astype(x, dtype)
+        parts = [relax.op.maximum(x, relax.op.flip(x, 0)), relax.op.minimum(relax.op.flip(x, 0), x)]
+        return relax.op.astype(relax.op.concat(parts), "float32")
+
+    got = opinfo.compile(_module(extremes), []).run(X)
+    expected = np.concatenate([np.maximum(X, X[::-1]), np.minimum(X, X[::-1])])
+    np.testing.assert_array_equal(got, expected)
+
+
+def test_a_reduction_stays() -> None:
+    mod = relax.transform.LegalizeOps()(_module(lambda x: relax.op.max(x)))
+    assert kept_nan(mod)["max"].same_as(mod["max"])
 
 
 def test_a_place_that_is_limited_stays_inside() -> None:

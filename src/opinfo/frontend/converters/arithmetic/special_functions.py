@@ -109,14 +109,16 @@ def _lgamma(importer: Any, node: Any) -> Any:
 
 
 def _without_nan(extreme: Callable[[Any, Any], Any]) -> Converter:
-    """Convert fmax and fmin: of a number and NaN, the number; TVM returns the second operand."""
+    """Convert fmax and fmin: of a number and NaN, the number."""
 
     def convert(importer: Any, node: Any) -> Any:
         args, emit = arguments(importer, node), importer.block_builder.emit
         x, y = args["self"], args["other"]
-        if "float" not in str(y.ty.dtype):
-            return emit(extreme(x, y))
-        return emit(op.where(emit(op.isnan(y)), x, emit(extreme(x, y))))
+        out = emit(extreme(x, y))
+        for number, other in ((x, y), (y, x)):
+            if "float" in str(other.ty.dtype):
+                out = emit(op.where(emit(op.isnan(other)), number, out))
+        return out
 
     return convert
 
