@@ -64,6 +64,8 @@ def _modular(poly: Int, dtype: str, call: Call) -> Term | None:
     coefficients = [c for _, c in poly.terms]
     if len(poly.terms) == 1:
         return call("mul", tuple(atoms), dtype) if coefficients == [1] else None
+    if any(len(mono) != 1 for mono, _ in poly.terms):
+        return None  # a product and a literal
     if coefficients == [1, 1]:
         return call("add", tuple(atoms), dtype)
     if sorted(coefficients) == [-1, 1]:
