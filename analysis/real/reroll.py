@@ -38,15 +38,15 @@ Vector = tuple[int, ...]
 
 def reroll_sum(poly: Poly, dtype: str) -> Poly:
     """Return a polynomial with its unrolled sums as reductions."""
-    groups: dict[tuple[Term, bool, str], list[tuple[Vector, Monomial]]] = {}
+    groups: dict[tuple[Term, Term | None, str], list[tuple[Vector, Monomial]]] = {}
     for mono, coef in poly.items():
-        parts = _skeleton(combine_all("mul", mono, dtype)) if mono else None
+        parts = _skeleton("add", combine_all("mul", mono, dtype)) if mono else None
         if parts is not None:
             key = (parts[0], parts[2], f"{coef:.13e}")
             groups.setdefault(key, []).append((parts[1], mono))
     out = dict(poly)
-    for (skeleton, inside, _), members in groups.items():
-        new = _loop("add", skeleton, [v for v, _ in members], dtype, inside)
+    for (skeleton, outside, _), members in groups.items():
+        new = _loop("add", skeleton, [v for v, _ in members], dtype, outside)
         if new is None:
             continue
         coef = poly[members[0][1]]
@@ -58,29 +58,32 @@ def reroll_sum(poly: Poly, dtype: str) -> Poly:
 
 def reroll_operands(op: str, terms: Sequence[Term], dtype: str) -> list[Term]:
     """Return operands of a minimum or maximum, with unrolled ones as a reduction."""
-    groups: dict[tuple[Term, bool], list[tuple[Vector, Term]]] = {}
+    groups: dict[tuple[Term, Term | None], list[tuple[Vector, Term]]] = {}
     for term in terms:
-        parts = _skeleton(term)
+        parts = _skeleton(op, term)
         if parts is not None:
             groups.setdefault((parts[0], parts[2]), []).append((parts[1], term))
     out = list(terms)
-    for (skeleton, inside), members in groups.items():
-        new = _loop(op, skeleton, [v for v, _ in members], dtype, inside)
+    for (skeleton, outside), members in groups.items():
+        new = _loop(op, skeleton, [v for v, _ in members], dtype, outside)
         if new is not None:
             out = [t for t in out if all(t is not m for _, m in members)] + [new]
     return out
 
 
-def _skeleton(term: Term) -> tuple[Term, Vector, bool] | None:
+def _skeleton(op: str, term: Term) -> tuple[Term, Vector, Term | None] | None:
     """The term without the literals in its loads' indices, if each tensor has one load.
 
     A selection of what is inside its tensors, and a literal outside, is taken without its
-    condition; the last value says that it is to be put back.
+    condition; the last value is the literal, which is to be put back with it. What is always inside
+    is a selection with the identity of the operation.
     """
     choice = isinstance(term, CallTerm) and term.op == "ite" and isinstance(term.args[2], Const)
     guard, value = (term.args[0], term.args[1]) if choice else (TRUE, term)  # type: ignore[attr-defined]
-    inside = guard is _inside(value)
-    term = value if inside else term
+    outside: Term | None = None
+    if guard is _inside(value):
+        outside = term.args[2] if choice else identity(op, term.dtype)  # type: ignore[attr-defined]
+        term = value
     loads = [s for s in subterms(term) if isinstance(s, Load)]
     if not loads or len({x.tensor for x in loads}) < len(loads):
         return None
@@ -92,7 +95,7 @@ def _skeleton(term: Term) -> tuple[Term, Vector, bool] | None:
         return load(tensor, tuple(i - k for i, k in moved))
 
     vector = tuple(k for x in loads for k in shift[x.tensor])
-    return map_loads(term, tensors(term), read), vector, inside
+    return map_loads(term, tensors(term), read), vector, outside
 
 
 def _inside(term: Term) -> Term:
@@ -107,7 +110,7 @@ def _literal(poly: Int) -> int:
 
 
 def _loop(
-    op: str, skeleton: Term, vectors: Sequence[Vector], dtype: str, inside: bool
+    op: str, skeleton: Term, vectors: Sequence[Vector], dtype: str, outside: Term | None
 ) -> Term | None:
     """``⊕`` of the skeleton at all vectors, as a reduction over axes."""
     base = min(vectors)
@@ -132,8 +135,8 @@ def _loop(
     body = map_loads(skeleton, tensors(skeleton), read)
     unit = identity(op, dtype)
     assert unit is not None
-    if inside:
-        body = ite(_inside(body), body, unit)
+    if outside is not None:
+        body = ite(_inside(body), body, outside)
     return canonical(forward(reduce(op, tuple(a for a, _ in axes), body, unit, dtype)))
 
 
