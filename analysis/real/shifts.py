@@ -4,7 +4,9 @@
 
 is the same for every m. A program takes a maximum that is at least each p(j), so that no power
 overflows: the maximum over the same j, or over more numbers, as where masked ones count as 0. The
-form has the maximum over the same j alone. A shift that does not bound the exponents stays.
+form has the maximum over the same j alone. A shift that does not bound the exponents stays, and so
+does one that also bounds other data or a literal above 0: far above the exponents, the powers are
+all zero.
 """
 
 from __future__ import annotations
@@ -86,10 +88,17 @@ def _bound_of_same(total: Reduce, shift: Reduce) -> Term | None:
     inside, bounded = _unmasked(shift.body)
     if axis.extent is not over.extent or bounded != poly_of(value, dtype):
         return None
+    if not _is_low(shift.init):
+        return None
     if inside is not TRUE and inside is not condition:
         return None
     low = const(-math.inf, dtype)
     return canonical(reduce("max", (over,), ite(condition, value, low), low, dtype))
+
+
+def _is_low(term: Term) -> bool:
+    """Whether a term is a literal that is not above 0."""
+    return isinstance(term, Const) and isinstance(term.value, (int, float)) and term.value <= 0
 
 
 def _unmasked(body: Term) -> tuple[Term, Poly]:
@@ -98,7 +107,7 @@ def _unmasked(body: Term) -> tuple[Term, Poly]:
     if len(poly) == 1:
         ((mono, coef),) = poly.items()
         choices = [x for x in mono if isinstance(x, CallTerm) and x.op == "ite"]
-        if len(choices) == 1 and isinstance(choices[0].args[2], Const) and coef > 0:
+        if len(choices) == 1 and _is_low(choices[0].args[2]) and coef > 0:
             others = ordered(x for x in mono if x is not choices[0])
             value = poly_of(choices[0].args[1], body.dtype)
             product = {ordered((*others, *m)): c * coef for m, c in value.items()}
