@@ -85,8 +85,8 @@ def joined(poly: Poly, dtype: str) -> Poly:
             exponent = plus(exponent, poly_of(power.args[0], dtype))  # type: ignore[attr-defined]
         sigmoid = next((x for x in others if powers and _exponent_of(x) == exponent), None)
         if sigmoid is not None:
-            rest = ordered(x for x in others if x is not sigmoid)
-            one_less = plus({rest: coef}, {ordered(others): -coef})
+            others.remove(sigmoid)  # one of its powers
+            one_less = plus({ordered(others): coef}, {ordered((*others, sigmoid)): -coef})
             out = plus(out, one_less)
         elif len(powers) > 1:
             out = plus(out, times({ordered(others): coef}, exponential(exponent, dtype), dtype))

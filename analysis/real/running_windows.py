@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ..terms.order import nonneg
 from ..terms.term import CallTerm, Fold, Int, Term, as_int, integer
-from ..terms.traversal import free, substitute
+from ..terms.traversal import free, substitute, subterms
 from .polynomial import Monomial, Poly, ordered, plus
 from .running import PolyOf, nonzero
 
@@ -29,8 +29,10 @@ def telescoped(loop: Fold, update: Poly, poly_in_form: PolyOf) -> Poly | None:
     if not (isinstance(choice, CallTerm) and choice.op == "ite" and choice.args[2] is state):
         return None
     count = _iterations(choice.args[0], loop)
-    added = plus(update, {(state,): 1.0}, -1.0)
-    if count is None or len(added := nonzero(added)) != 2 or set(added.values()) != {1.0, -1.0}:
+    added = nonzero(plus(update, {(state,): 1.0}, -1.0))
+    if count is None or len(added) != 2 or set(added.values()) != {1.0, -1.0}:
+        return None
+    if any(x is state for mono in added for atom in mono for x in subterms(atom)):
         return None
     enters, leaves = sorted(added, key=lambda m: -added[m])
     for width in range(1, _WIDEST + 1):
