@@ -21,6 +21,7 @@ from ..lifting.effects.tensor_expression import TensorExpression
 from ..lifting.loops.reduction import canonical
 from ..results.buffer_layout import LETTERS, BufferLayout, PhysicalIndices
 from ..terms.term import TensorVar
+from ..terms.traversal import subterms
 from .crop import crop_padding
 from .dimension_orders import candidates, reorder
 from .logical_places import place
@@ -29,8 +30,10 @@ from .merges import components, merge_pairs
 from .splits import split_fused
 from .tensor_access import accesses
 
-#: The most views of one PrimFunc.
+#: The most views of one PrimFunc, and of one with more terms than `_MANY`: each costs its size.
 LIMIT = 40
+_FEW = 8
+_MANY = 300
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,8 @@ class LogicalForm:
 def logical_forms(lifted: TensorExpression) -> Iterator[LogicalForm]:
     """Yield views of a tensor expression over logical buffers, the most likely first."""
     seen: set[tuple[object, ...]] = set()
+    size = sum(1 for output in lifted.outputs for _ in subterms(output.body))
+    most = LIMIT if size <= _MANY else _FEW
     for form in _forms(simplify_indices(LogicalState(lifted))):
         for orders in (None, *candidates(form)):
             state = form if orders is None else reorder(form, orders)
@@ -85,7 +90,7 @@ def logical_forms(lifted: TensorExpression) -> Iterator[LogicalForm]:
             if state.moves and key not in seen:
                 seen.add(key)
                 yield LogicalForm(state, lifted)
-            if len(seen) >= LIMIT:
+            if len(seen) >= most:
                 return
 
 
