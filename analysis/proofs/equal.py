@@ -32,8 +32,8 @@ from ..terms.term import (
 from ..terms.traversal import replace, substitute
 from .context import simplify, thorough
 from .equal_reductions import Facts, prove_reductions
-from .first_element import from_below
-from .fold_facts import earlier_indices, in_order
+from .folds.first_element import from_below
+from .folds.fold_facts import earlier_indices, in_order
 from .pairing import (
     Different,
     clamp,

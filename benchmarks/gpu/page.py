@@ -26,8 +26,8 @@ in several runs, and compiled some fifteen at a time.
   rearrange elements, **libraries** the share of the kernels' time in cuDNN's and cuBLASLt's.
 - **in kernels** is the share of a call's time in which a kernel runs.
 - **Models chosen later**, those chosen last, and those chosen after all these, were picked once,
-  after what stands before them was worked on. What they showed was mended by mechanism, so a model
-  named here is no longer untouched: RegNetY, with HRNet and ResNeXt (convolutions of groups got a
+  after what stands before them was worked on. What they showed was mended by mechanism; the models
+  that showed it count as tuned since: RegNetY, with HRNet and ResNeXt (convolutions of groups got a
   kernel), ConvNeXt V2 (9.5 x torch at batch 1 until totals got kernels of their own), EdgeNeXt (did
   not compile at batch 1), CSPDarkNet (1.35 x torch at batch 32 until leaky ReLU was fused) and XCiT
   (1.40 x until a layout transform wrote neighbours). An empty cell is a mode that a model was not

@@ -4,14 +4,13 @@ Before: R.nn.batch_norm(x, gamma, beta, mean, var)     R.sum(R.stack((a, b), axi
 After:  x * (gamma / √(var + ε)) + (beta - mean …)      a + b
 
 Elementwise operators move before reshapes (`byoc.prepare.sink_reshapes`), and products of few rows
-with the same weights become one (`byoc.prepare.merge_products`). For libraries without products of
-float16, those become products of float32 (`byoc.prepare.widen_halves`). For backends that read
-views in place, those of a GPU, products of the same tensor become one
-(`byoc.prepare.merge_projections`), each slice of a moved tensor gets its own move
+with the same weights become one (`byoc.prepare.merging.merge_products`). For libraries that lack
+products of float16, these become products of float32 (`byoc.prepare.widen_halves`). For backends
+that read views in place, those of a GPU, products of the same tensor become one
+(`byoc.prepare.merging.merge_projections`), each slice of a moved tensor gets its own move
 (`byoc.prepare.split_slices`), and images and rolls get other forms (`byoc.prepare.gpu`), as
-products of dequantised numbers do for those that multiply
-8-bit numbers. What is bound outside of dataflow blocks moves into such, as in the branches of a
-conditional, so that regions form there.
+products of dequantised numbers do for those that multiply 8-bit numbers. What is bound outside of
+dataflow blocks moves into such, as in the branches of a conditional, so that regions form there.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ from .gpu.index_runs import slice_index_runs
 from .gpu.pad_channels import pad_channels
 from .gpu.patch_products import patch_products
 from .gpu.row_versions import row_versions
-from .merge_products import merge_products
-from .merge_projections import merge_projections
+from .merging.merge_products import merge_products
+from .merging.merge_projections import merge_projections
 from .mutation.bindings import bound_value
 from .mutation.cast_spans import with_spans_of
 from .mutation.mutate import mutated, named

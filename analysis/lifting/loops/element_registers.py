@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from ...terms.term import TensorVar, Var, load
 from ..effects.effects import Effects, Write
 from ..effects.loads import Index, loads_of, with_loads
-from .counters import Close
+from .counting.counters import Close
 
 #: Of a larger buffer, the elements stay together.
 _MOST = 32

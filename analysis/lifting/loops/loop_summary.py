@@ -35,7 +35,7 @@ from ..effects.effects import Effects, Write, coordinates, pinned_value
 from ..effects.store_order import are_apart, same_or_later
 from ..tir.unliftable import Unliftable
 from .accumulate import NoReduction, accumulate, runs
-from .counters import without_counters
+from .counting.counters import without_counters
 from .element_registers import by_element
 from .fold import close_together
 from .scan import close_scan

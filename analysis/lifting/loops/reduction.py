@@ -26,7 +26,7 @@ from ...terms.term import (
 )
 from ...terms.traversal import free, rebuild, substitute
 from .bound_variables import reduces, rename_bound
-from .counting_loops import closed_form
+from .counting.counting_loops import closed_form
 from .fold_window import windowed
 from .prefix import drop_choice, joined, unpeel
 from .reduction_axes import fuse_axes, split_axis

@@ -12,7 +12,7 @@ from tvm.script import tirx as T
 
 import opinfo
 from opinfo.byoc.prepare.fuse import fuse
-from opinfo.byoc.prepare.merge_products import merge_products
+from opinfo.byoc.prepare.merging.merge_products import merge_products
 
 from ... import scaling
 from ...common.run import run

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tvm import relax
 
-from opinfo.byoc.prepare.merge_products import merge_products
+from opinfo.byoc.prepare.merging.merge_products import merge_products
 
 from ...common.run import run
 from ...layout import nets

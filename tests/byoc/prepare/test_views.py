@@ -14,7 +14,7 @@ from tvm.script import relax as R
 
 from opinfo.byoc.matching.lowered import read
 from opinfo.byoc.patterns.value_bounds import bounds
-from opinfo.byoc.prepare.merge_projections import merge_projections
+from opinfo.byoc.prepare.merging.merge_projections import merge_projections
 from opinfo.byoc.prepare.prepare import prepare
 from opinfo.byoc.prepare.split_slices import own_moves
 

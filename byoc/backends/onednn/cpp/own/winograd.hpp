@@ -192,7 +192,7 @@ class Winograd : public Work {
   Kernel product_;
 };
 
-// Of fewer channels, products of matrices are slow, and there are no vectors.
+// Fewer channels make slow products of matrices, and do not fill vectors.
 constexpr int64_t kFewestChannels = 16;
 
 // The convolution in tiles of so many results along each axis; false if it has another kind.

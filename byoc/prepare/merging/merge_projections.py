@@ -18,11 +18,11 @@ import numpy as np
 import tvm_ffi
 from tvm import relax
 
-from ...analysis.lifting.tir.node import NodeDict
-from ...analysis.support.tvm_compat import GenericConst, array_of
-from .mutation.bindings import variables_read
-from .mutation.dataflow_blocks import with_dataflow_blocks
-from .mutation.mutate import named
+from ....analysis.lifting.tir.node import NodeDict
+from ....analysis.support.tvm_compat import GenericConst, array_of
+from ..mutation.bindings import variables_read
+from ..mutation.dataflow_blocks import with_dataflow_blocks
+from ..mutation.mutate import named
 
 _VIEWS = ("relax.reshape", "relax.permute_dims")
 

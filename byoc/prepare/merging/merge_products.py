@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from ...analysis.lifting.tir.node import NodeDict
-from ...analysis.support.tvm_compat import GenericConst, array_of
-from .mutation.bindings import variables_read
-from .mutation.dataflow_blocks import with_dataflow_blocks
-from .mutation.mutate import named
+from ....analysis.lifting.tir.node import NodeDict
+from ....analysis.support.tvm_compat import GenericConst, array_of
+from ..mutation.bindings import variables_read
+from ..mutation.dataflow_blocks import with_dataflow_blocks
+from ..mutation.mutate import named
 
 #: Products are merged if the weights have this many times as many rows and columns as all of them
 #: have rows together: copies of rows are small beside the weights then.

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 
-from ..terms.scalar import WHOLE
-from ..terms.term import (
+from ...terms.scalar import WHOLE
+from ...terms.term import (
     FALSE,
     TRUE,
     CallTerm,
@@ -27,7 +27,7 @@ from ..terms.term import (
     fresh,
     integer,
 )
-from ..terms.traversal import rebuild, replace, substitute
+from ...terms.traversal import rebuild, replace, substitute
 
 #: No number of any type is this large, except for the extremes of its type.
 _LARGEST = {"float16": 65504.0, "float32": 3.4028234663852886e38, "float64": 1.7976931348623157e308}

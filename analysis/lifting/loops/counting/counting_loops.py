@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 
-from ...terms.condition_terms import conj, ite, parts
-from ...terms.integer import floordiv
-from ...terms.reduction_terms import reduce, split_guard, zero_of
-from ...terms.scalar import WHOLE, call, extreme, is_const
-from ...terms.term import ONE, TRUE, ZERO, CallTerm, Int, Reduce, Term, Var, as_int, integer, mul
-from ...terms.traversal import free
+from ....terms.condition_terms import conj, ite, parts
+from ....terms.integer import floordiv
+from ....terms.reduction_terms import reduce, split_guard, zero_of
+from ....terms.scalar import WHOLE, call, extreme, is_const
+from ....terms.term import ONE, TRUE, ZERO, CallTerm, Int, Reduce, Term, Var, as_int, integer, mul
+from ....terms.traversal import free
 
 #: The lower and upper bounds of a counted axis.
 Ends = tuple[list[Int], list[Int]]

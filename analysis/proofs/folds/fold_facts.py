@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..terms.condition_terms import disj, ge0, negate, parts
-from ..terms.term import TRUE, CallTerm, Fold, Int, Term, as_int, raw_call
-from ..terms.traversal import rebuild
+from ...terms.condition_terms import disj, ge0, negate, parts
+from ...terms.term import TRUE, CallTerm, Fold, Int, Term, as_int, raw_call
+from ...terms.traversal import rebuild
 
 
 def earlier_indices(fold: Fold, axis: Int, states: Sequence[Term]) -> Iterator[Term]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...terms.term import TRUE, Int, TensorVar, Term, Var, as_int, bare, load, mul
-from ...terms.traversal import free, tensors
-from ..effects.effects import Effects, Write
-from ..effects.loads import Index, loads_of, with_loads
+from ....terms.term import TRUE, Int, TensorVar, Term, Var, as_int, bare, load, mul
+from ....terms.traversal import free, tensors
+from ...effects.effects import Effects, Write
+from ...effects.loads import Index, loads_of, with_loads
 
 #: Returns the effects of a loop over a variable, given those of an iteration.
 Close = Callable[[Var, Effects], Effects]

@@ -1,0 +1,1 @@
+"""Counters of loops, and counts in closed form."""

@@ -1,0 +1,1 @@
+"""What holds of folds: at each of their steps, and of their starts."""

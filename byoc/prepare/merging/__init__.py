@@ -1,0 +1,1 @@
+"""Products that share an operand, as one product."""
