@@ -29,6 +29,8 @@ nn, op = relax.op.nn, relax.op
 CONVERT = importlib.import_module("opinfo.byoc.backends.onednn.convert")
 HEADER = files("opinfo.byoc.backends.onednn") / "cpp" / "loops" / "winograd_transforms.hpp"
 FORMS = ("winograd2", "winograd4")
+#: Each form with products by a primitive, and by loops of our own.
+BUILDS = tuple(form + name for form in FORMS for name in ("", " implementation 1 tiles:own"))
 Matrix = list[list[Fraction]]
 
 
@@ -131,6 +133,7 @@ CASES = {
     "window of five": Conv((1, 9, 10, 16), (16, 5, 5, 16), {"padding": 2}, _bounded,
                            (1, 9, 10, 1)),
     "a column": Conv((1, 12, 5, 16), (16, 3, 1, 16), {"padding": (1, 0)}),
+    "more channels than are summed up at a time": Conv((1, 6, 6, 272), (20, 3, 3, 272)),
     "one axis": Conv((2, 37, 16), (20, 3, 16), {"padding": 1}),
     "one axis, long and dilated": Conv((1, 41, 16), (16, 7, 16), {"padding": 9, "dilation": 3}),
 }  # fmt: skip
@@ -172,7 +175,7 @@ def test_tiles_compute_what_tvm_computes(monkeypatch: pytest.MonkeyPatch) -> Non
         forms = []
         for job in jobs:
             has = implemented(job, FORMS) == list(FORMS)
-            forms.append(f"only {FORMS[seen.count(job)]}" if has else "")
+            forms.append(f"only {BUILDS[seen.count(job)]}" if has else "")
             seen.extend([job] * has)
         return forms
 
@@ -180,9 +183,9 @@ def test_tiles_compute_what_tvm_computes(monkeypatch: pytest.MonkeyPatch) -> Non
     rng = np.random.default_rng(1)
     shapes = [s for case in CASES.values() for s in case.inputs]
     inputs = [rng.standard_normal(s).astype("float32") for s in shapes]
-    machine = compile_module(_module(len(FORMS)), ["onednn"], plan=False).machine()
+    machine = compile_module(_module(len(BUILDS)), ["onednn"], plan=False).machine()
     found = machine["main"](*map(tvm.runtime.tensor, inputs))
-    expected = [e for e in run(_module(1), inputs) for _ in FORMS]
+    expected = [e for e in run(_module(1), inputs) for _ in BUILDS]
     assert len(seen) == len(expected) == len(found)
     for one, two in zip(found, expected, strict=True):
         assert np.abs(one.numpy() - two).max() <= CLOSE * np.abs(two).max()
@@ -198,7 +201,7 @@ def test_sums_that_are_not_finite_are_those_of_a_direct_convolution(
     case = CASES[name]
     mod = nets.net(case.build, *case.inputs, legal=False)
     machines = []
-    for form in ("straight", *FORMS):
+    for form in ("straight", *BUILDS):
         words = f"only {form}"
         monkeypatch.setattr(CONVERT, "chosen_forms", lambda jobs, _, w=words: [w for _ in jobs])
         machines.append(compile_module(mod, ["onednn"], plan=False).machine())

@@ -19,11 +19,14 @@ from .source import Converter, OneDnnFunction
 #: What the loops of our own and their callers know of each other, and the loops.
 INTERFACE = "cpp/loops/interface.hpp"
 LOOPS = tuple(f"cpp/loops/{name}.hpp" for name in (
-    "vectors", "streamed_panels", "rms_rows", "winograd_transforms", "winograd_tiles",
-    "winograd_pictures", "attention_tiles", "attention_rows", "race_tensors",
+    "vectors", "tile_products", "streamed_panels", "rms_rows", "winograd_transforms",
+    "winograd_tiles", "winograd_pictures", "winograd_products", "attention_tiles",
+    "attention_rows", "race_tensors",
 ))  # fmt: skip
 #: Forms of products and convolutions with such loops.
-OWN_FORMS = tuple(f"cpp/own/{name}.hpp" for name in ("threads", "streamed", "winograd"))
+OWN_FORMS = tuple(f"cpp/own/{name}.hpp" for name in (
+    "threads", "streamed", "winograd_axes", "winograd",
+))  # fmt: skip
 #: Kinds of regions with such loops.
 OWN_KINDS = tuple(f"cpp/own/{name}.hpp" for name in ("attention", "rms_norm"))
 

@@ -65,6 +65,7 @@ struct Picture {
   int64_t from, to;  // strides of the batch
   int64_t channels, results, parts, points;
   int64_t at_once;  // tiles
+  int64_t row;      // elements from the products of one tile to those of the next
   const float *zeros, *bias;
   const Following* following;
   int64_t followings;
@@ -140,6 +141,10 @@ OPINFO_LINKAGE void OPINFO_RUNTIME(at_points)(const opinfo_loops::Picture& p, co
 // Transforms a tile of `source` to points.
 OPINFO_LINKAGE void OPINFO_RUNTIME(gather)(const opinfo_loops::Picture& p, const float* source,
                                            int64_t tile, float* points);
+// Products of so many tiles and the weights at one point, in panels: whole vectors for each tile.
+OPINFO_LINKAGE void OPINFO_RUNTIME(multiply_point)(const opinfo_loops::Picture& p,
+                                                   const float* tiles, int64_t count,
+                                                   const float* panels, float* products);
 // Transforms products to a tile of the result; whether all its sums are finite.
 OPINFO_LINKAGE bool OPINFO_RUNTIME(scatter)(const opinfo_loops::Picture& p, void* const* data,
                                             float* result, int64_t tile, const float* products);

@@ -103,6 +103,6 @@ OPINFO_LINKAGE bool OPINFO_RUNTIME(scatter)(const opinfo_loops::Picture& p, void
         results.others[k][n] = inside && other ? other + offset : nullptr;
       }
     }
-  return p.tiles->from(products, p.at_once * p.results, p.results, p.bias, p.following,
+  return p.tiles->from(products, p.at_once * p.row, p.results, p.bias, p.following,
                        p.followings, results);
 }

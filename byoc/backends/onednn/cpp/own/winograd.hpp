@@ -1,6 +1,6 @@
 
-// Convolutions of stride 1 by Winograd's minimal filtering. It follows linear.hpp, threads.hpp and
-// interface.hpp.
+// Convolutions of stride 1 by Winograd's minimal filtering. It follows threads.hpp and
+// winograd_axes.hpp.
 #define OPINFO_WINOGRAD
 
 namespace opinfo_onednn {
@@ -8,46 +8,7 @@ namespace {
 
 using opinfo_loops::Following;
 using opinfo_loops::Picture;
-using opinfo_loops::PictureAxis;
 using opinfo_loops::Tiles;
-
-// Rows or columns of a picture, with the first result of each tile.
-struct Axis {
-  int dim = -1;  // of the tensors; -1 for an axis of one element
-  PictureAxis all{1, 0, 1, 0, 1, 0, 1, 0, 1, nullptr, 0};
-  std::vector<int64_t> starts;
-
-  static Axis of(const Linear& l, int k) {
-    const int n = l.src.rank - 2, d = 2 + k;
-    Axis a;
-    a.dim = d;
-    a.all.in = l.src.dims[d], a.all.from = l.src.strides[d];
-    a.all.out = l.dst.dims[d], a.all.to = l.dst.strides[d];
-    a.all.window = l.weights.dims[d], a.all.taps_apart = l.weights.strides[d];
-    a.all.step = l.sizes[n + k] + 1;
-    a.all.pad = l.sizes[2 * n + k];
-    return a;
-  }
-  // The results of a tile lie as far apart as the window's taps.
-  void divide(int outputs) {
-    all.parts = all.window > 1 ? (all.window + 2) / 3 : 1;
-    for (int64_t phase = 0; phase < std::min(all.step, all.out); ++phase)
-      for (int64_t at = phase; at < all.out; at += outputs * all.step) starts.push_back(at);
-  }
-};
-
-// Whether tiles have an item that follows, for operands in the result's axes.
-inline bool follows_tiles(const Post::Item& i) {
-  switch (i.how) {
-    case dnnl_eltwise_relu: case dnnl_eltwise_clip: case dnnl_eltwise_linear:
-    case dnnl_eltwise_swish: case dnnl_eltwise_logistic: case dnnl_eltwise_hardswish:
-    case dnnl_binary_add: case dnnl_binary_sub: case dnnl_binary_mul: case dnnl_binary_div:
-    case dnnl_binary_max: case dnnl_binary_min: break;
-    default: return false;
-  }
-  return !i.binary || (i.other.type == dnnl_f32 &&
-                       (i.other.dims[1] == 1 || i.other.strides[1] == 1));
-}
 
 class Winograd : public Work {
  public:
@@ -76,7 +37,7 @@ class Winograd : public Work {
   }
 
   std::string implementation() const {
-    return "winograd " + product_.steps()[0].implementation();
+    return std::string("winograd ") + (panels_.empty() ? product_.steps()[0].implementation() : kOwnTiles);
   }
 
   // Whether all sums are finite. Where one is not, another of the same tile may be wrong: a transform
@@ -123,8 +84,17 @@ class Winograd : public Work {
     return f;
   }
 
-  // The product for each point: of tiles by channels, and channels by results.
+  // The product for each point: of tiles by channels, and channels by results. It is a primitive or,
+  // where this is asked for, a loop of our own.
   void multiply(const Linear& l) {
+    const std::vector<std::string>& named = l.post.implementations;
+    const bool own = std::find(named.begin(), named.end(), kOwnTiles) != named.end();
+    p_.row = own ? opinfo_loops::whole_vectors(p_.results) : p_.results;
+    if (own) {
+      panels_.push_back(in_panels(l.weights));
+      return;
+    }
+    if (listing()) listing()->push_back(kOwnTiles);
     const int64_t a[] = {p_.points, p_.at_once, p_.parts * p_.channels},
                   b[] = {p_.points, a[2], p_.results}, c[] = {p_.points, p_.at_once, p_.results};
     const View src = View::plain(a, 3, dnnl_f32, 0), dst = View::plain(c, 3, dnnl_f32, 1);
@@ -144,18 +114,44 @@ class Winograd : public Work {
 
   // The weights at each point.
   Memory transformed(const View& given, const View& plain, const MemoryDesc& wanted) const {
-    opinfo_regions::Text name;
-    name << "winograd " << p_.tiles->points[0] << " " << p_.tiles->points[1] << " "
-         << axes_[0].dim;
-    for (int k = 0; k < given.rank; ++k) name << " " << given.dims[k] << ":" << given.strides[k];
     return constants()[~given.from]->derived(
-        name.all(), plain.desc(), wanted, [&](const float* data, float* out) {
+        name_of(given), plain.desc(), wanted, [&](const float* data, float* out) {
           OPINFO_RUNTIME(at_points)(p_, data, given.strides[0], given.strides[1], out);
         });
   }
 
-  // Calls for tiles, in this thread if each thread has blocks of its own.
-  void over_tiles(int64_t count, opinfo::Each each) const {
+  // The weights at each point, in panels.
+  Memory in_panels(const View& given) const {
+    const int64_t depth = p_.parts * p_.channels, columns = p_.results;
+    const int64_t size[] = {p_.points * point_of_panels()};
+    const MemoryDesc plain = View::plain(size, 1, dnnl_f32, 0).desc();
+    return constants()[~given.from]->derived(
+        kOwnTiles + name_of(given), plain, plain, [&](const float* data, float* out) {
+          std::vector<float> all(p_.points * depth * columns);
+          OPINFO_RUNTIME(at_points)(p_, data, given.strides[0], given.strides[1], all.data());
+          for (int64_t k = 0; k < p_.points; ++k)
+            OPINFO_RUNTIME(pack_panels)(all.data() + k * depth * columns, columns, 1, depth,
+                                        columns, out + k * point_of_panels());
+        });
+  }
+
+  // The elements of the panels of a point.
+  int64_t point_of_panels() const {
+    const int64_t panels = (p_.results + opinfo_loops::kPanel - 1) / opinfo_loops::kPanel;
+    return panels * opinfo_loops::kPanel * p_.parts * p_.channels;
+  }
+
+  // What the weights at the points depend on.
+  std::string name_of(const View& given) const {
+    opinfo_regions::Text name;
+    name << "winograd " << p_.tiles->points[0] << " " << p_.tiles->points[1] << " "
+         << axes_[0].dim;
+    for (int k = 0; k < given.rank; ++k) name << " " << given.dims[k] << ":" << given.strides[k];
+    return name.all();
+  }
+
+  // Calls for tiles or points, in this thread if each thread has blocks of its own.
+  void each_of(int64_t count, opinfo::Each each) const {
     if (!apart_) return in_parallel(count, each);
     for (int64_t k = 0; k < count; ++k) each(k);
   }
@@ -164,24 +160,34 @@ class Winograd : public Work {
   void block(void* const* data, int64_t first, std::atomic<bool>& finite) const {
     const int64_t count = std::min(p_.at_once, count_ - first);
     const int64_t sizes[] = {p_.points * p_.at_once * p_.parts * p_.channels,
-                             p_.points * p_.at_once * p_.results};
+                             p_.points * p_.at_once * p_.row};
     float* points = reinterpret_cast<float*>(room<2>(4 * (sizes[0] + sizes[1])));
     float* products = points + sizes[0];
-    over_tiles(count, [&](int64_t k) {
+    each_of(count, [&](int64_t k) {
       OPINFO_RUNTIME(gather)(p_, static_cast<const float*>(data[src_]), first + k,
                              points + k * p_.parts * p_.channels);
     });
-    void* both[kOwn + kMostOwn];
-    both[0] = points, both[1] = products;
-    product_(both);
-    over_tiles(count, [&](int64_t k) {
+    if (!panels_.empty()) {
+      const float* panels = static_cast<const float*>(panels_[0].data());
+      each_of(p_.points, [&](int64_t k) {
+        OPINFO_RUNTIME(multiply_point)(p_, points + k * p_.at_once * p_.parts * p_.channels, count,
+                                       panels + k * point_of_panels(),
+                                       products + k * p_.at_once * p_.row);
+      });
+    } else {
+      void* both[kOwn + kMostOwn];
+      both[0] = points, both[1] = products;
+      product_(both);
+    }
+    each_of(count, [&](int64_t k) {
       if (!OPINFO_RUNTIME(scatter)(p_, data, static_cast<float*>(data[dst_]), first + k,
-                                   products + k * p_.results))
+                                   products + k * p_.row))
         finite = false;
     });
   }
 
   static constexpr int64_t kFewest = 24;
+  static constexpr char kOwnTiles[] = "tiles:own";
   Picture p_{};
   Axis axes_[2];
   int src_, dst_;
@@ -189,7 +195,8 @@ class Winograd : public Work {
   bool apart_ = false;  // each thread has blocks of its own
   std::vector<float> zeros_;
   std::vector<Following> following_;
-  Kernel product_;
+  std::vector<Memory> panels_;  // of weights, one if products are loops of our own
+  Kernel product_;              // else
 };
 
 // Fewer channels make slow products of matrices, and do not fill vectors.
