@@ -10,9 +10,9 @@ run, since the held-out half is there to report; `--later` runs models that were
 last report and have been worked on since, `--last` those chosen after that. `--proxies` runs models
 of ours that are in neither half, quantised and small ones, on which runtimes are strong; the pages
 leave them out. Rows are kept in FILE; models that have one are skipped unless `--again` is given,
-or `--busy` and other processes had over a tenth of the CPU time of the cores that the run may use
-(`taskset` binds it to some). A model that cannot be downloaded gets none. `--page` writes
-docs/results/zoo.md and one page for this CPU's vectors, and beside each page its rows as JSON.
+or `--busy` and other processes had over a tenth of the CPU time of all cores. A model that cannot
+be downloaded gets none. `--page` writes docs/results/zoo.md and one page for this CPU's vectors,
+and beside each page its rows as JSON.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ PEERS = {"onnx_runtime": "ONNX Runtime", "openvino": "OpenVINO", "torch_compile"
 MARKS = {"right": "", "rounding": " by rounding", "wrong": " **wrong**"}
 #: A page for each, named by the last word of `cpu_name`.
 ISAS = {"AMX": "AVX-512 and AMX", "AVX-512": "AVX-512", "AVX2": "AVX2"}
-#: The share of other processes in the CPU time of our cores from which a row is of a busy machine.
+#: The share of other processes in the CPU time of all cores from which a row is of a busy machine.
 BUSY = 0.1
 #: The times of all builds, behind the choice that was kept.
 TIMES = re.compile(r"(?<=kept the choice )([^:]*): \d.*")

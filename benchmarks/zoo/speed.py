@@ -40,7 +40,7 @@ class Speed:
             the C++ compiler, the runs of builds.
         flops: Operations of the model.
         rate: Operations a second of a large product in the same turns.
-        busy: The share that other processes had of the CPU time of our cores meanwhile.
+        busy: The share that other processes had of the CPU time of all cores meanwhile.
     """
 
     name: str

@@ -22,7 +22,7 @@ class Turns:
 
     Attributes:
         milliseconds: The median of each call.
-        busy: The share that other processes had of the CPU time of our cores meanwhile.
+        busy: The share that other processes had of the CPU time of all cores meanwhile.
     """
 
     milliseconds: Mapping[str, float]
@@ -51,20 +51,15 @@ def in_turns(calls: Mapping[str, Call], threads: int, rounds: int = ROUNDS) -> T
             times[name].append(seconds_of(call, clock))
     others = _used() - used - (time.process_time() - own)
     wall = max(time.perf_counter() - start, 1e-9)
-    busy = min(max(others / (wall * len(os.sched_getaffinity(0))), 0.0), 1.0)
+    busy = min(max(others / (wall * (os.cpu_count() or 1)), 0.0), 1.0)
     return Turns({name: 1e3 * statistics.median(values) for name, values in times.items()}, busy)
 
 
 def _used() -> float:
-    """Return the CPU seconds that all processes have used on our cores since the machine started.
+    """Return the CPU seconds that all processes have used since the machine started.
 
-    Ours are those of the affinity: work that was bound to other cores takes nothing from us.
+    Also those on other cores than ours: they share its last cache and its memory.
     """
-    ours = {f"cpu{core}" for core in os.sched_getaffinity(0)}
-    total = 0
-    for line in Path("/proc/stat").read_text().splitlines():
-        name, *ticks = line.split()
-        if name in ours:
-            user, nice, system, _, _, irq, soft, *_ = map(int, ticks)
-            total += user + nice + system + irq + soft
-    return total / os.sysconf("SC_CLK_TCK")
+    line = Path("/proc/stat").read_text().split("\n", 1)[0]
+    user, nice, system, _, _, irq, soft, *_ = map(int, line.split()[1:])
+    return (user + nice + system + irq + soft) / os.sysconf("SC_CLK_TCK")
