@@ -33,9 +33,9 @@ in several runs, and compiled some fifteen at a time.
   (1.40 x until a layout transform wrote neighbours). An empty cell is a mode that a model was not
   timed in; LeViT's attention keeps a tensor that torch's graphs overwrite.
 - **The faster of both** modes is taken row by row. max-autotune times candidates launched by the
-  host, which costs cuDNN's convolutions more than Triton's: at batch 1, RepViT and XCiT got Triton's
-  depthwise convolutions of up to 38 us, and were slower than with reduce-overhead. Other models
-  were compiled on the host meanwhile.
+  host, which costs cuDNN's convolutions more than Triton's: at batch 1, RepViT and XCiT got
+  Triton's depthwise convolutions of up to 38 us, and were slower than with reduce-overhead. Other
+  models were compiled on the host meanwhile.
 - **host, ms** is the time until a call returns, on an idle device; the device works meanwhile.
 
 {devices}; torch {torch}, apache-tvm 0.27. All sides of a row were on the same device.
