@@ -12,8 +12,9 @@ each model in its own process, several at a time; with `--default` also by TVM a
 all builds and torch in turns in one process a model, with CUDA graphs on all sides, compares
 outputs with torch in float32, and profiles kernels. MODE is one of torch.compile. With several
 jobs, as many models compile at once, and one is timed at a time, the candidates of max-autotune
-included. SET is first (if nothing is said), or later or last, which were chosen to report on. Rows
-are kept in DIR, a file each; those of several runs are joined. `page` writes docs/results/gpu.md
+included. torch keeps their times in DIR, so a run that was stopped goes on. SET is first (if
+nothing is said), or later, last or newest, which were chosen to report on. Rows are kept in DIR, a
+file each; those of several runs are joined. `page` writes docs/results/gpu.md
 from them. `compile_time` compiles each model alone, with an empty cache and then with the one that
 is left, and with `--page` writes docs/results/gpu-compile.md.
 """
@@ -21,6 +22,7 @@ is left, and with `--page` writes docs/results/gpu-compile.md.
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import time
@@ -84,7 +86,17 @@ def _run(step: str, folder: Path, waiting: list[list[str]], jobs: int) -> bool:
 
 def _started(step: str, folder: Path, job: Sequence[str]) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", f"benchmarks.gpu.{step}_model", str(folder), *job]
-    return subprocess.Popen(command)
+    return subprocess.Popen(command, env=environment(folder, job))
+
+
+def environment(folder: Path, job: Sequence[str]) -> dict[str, str]:
+    """Return the environment of a model's process, with its own folder for what torch keeps.
+
+    Times of candidates are in one file of that folder, from which processes that share it drop
+    each other's.
+    """
+    kept = folder / "torch" / "-".join(job[:2])
+    return {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(kept.resolve())}
 
 
 def _options() -> argparse.Namespace:
@@ -93,7 +105,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--dtype", choices=DTYPES, nargs="+", default=["float16"])
     parser.add_argument("--default", action="store_true", help="also TVM's default build")
     parser.add_argument(
-        "--set", choices=SETS, default="first", help="later, last: chosen to report"
+        "--set", choices=SETS, default="first", help="later, last, newest: chosen to report"
     )
     parser.add_argument("--page", action="store_true", help="of compile_time: write its page")
     parser.add_argument("--mode", nargs="*", default=["max-autotune"],
