@@ -12,7 +12,7 @@ from ...backend.region import Tensor
 KINDS = {"uint8": "kWord8", "uint16": "kWord16", "uint32": "kWord32", "float16": "kHalf",
          "float32": "kFloat"}  # fmt: skip
 FLOATS = ("float16", "float32")
-HEADERS = ("dense", "stored_words", "few_words")
+HEADERS = ("stored_words", "few_words")
 #: The bits of a tensor in a table of shapes; negative for integers, less 256 for unsigned ones.
 SIZES = {"float32": 32, "float16": 16, "int32": -32, "int64": -64, "uint8": -264, "uint16": -272,
          "uint32": -288}  # fmt: skip
