@@ -57,7 +57,7 @@ def stored_words(
     few = axis == -1 and int(attrs["group_size"]) % per == 0
     kind = f"Stored<float, {tensors[0].dtype}_t, {bits}, {int(len(tensors) > 2)}, {int(few)}>"
     return (f"const {kind} w{{{depth}, {columns}, {', '.join(along)}, {per}, "
-            f"{int(attrs['group_size'])}, {bits}, {float(attrs['offset'])!r}f, "
+            f"{int(attrs['group_size'])}, {float(attrs['offset'])!r}f, "
             f"{int(axis == -1)}}};")  # fmt: skip
 
 
