@@ -15,7 +15,8 @@ from ..common.region_source import LARGE_PAGES, TEAM, THREADS, VIEWS, Constants,
 from .weight_panels import Panels
 
 PRODUCTS = ("relax.matmul", "relax.einsum", TRANSPOSED_MATMUL)
-HEADERS = ("packed_weights", "shapes", "panels", "floats", "limbs", "product")
+HEADERS = ("packed_weights", "shapes", "panels", "digits", "limbs", "operands", "dense", "unpacked",
+           "product")  # fmt: skip
 TYPES = {"float32": "float", "float16": "uint16_t"}
 BITS = {"float32": 32, "float16": 16}
 #: Instructions that the kernels use, if the CPU has all of a group.

@@ -12,7 +12,7 @@ from ...backend.region import Tensor
 KINDS = {"uint8": "kWord8", "uint16": "kWord16", "uint32": "kWord32", "float16": "kHalf",
          "float32": "kFloat"}  # fmt: skip
 FLOATS = ("float16", "float32")
-HEADERS = ("dense", "stored_words", "few_words")
+HEADERS = ("stored_words", "few_words")
 #: The bits of a tensor in a table of shapes; negative for integers, less 256 for unsigned ones.
 SIZES = {"float32": 32, "float16": 16, "int32": -32, "int64": -64, "uint8": -264, "uint16": -272,
          "uint32": -288}  # fmt: skip
@@ -57,7 +57,7 @@ def stored_words(
     few = axis == -1 and int(attrs["group_size"]) % per == 0
     kind = f"Stored<float, {tensors[0].dtype}_t, {bits}, {int(len(tensors) > 2)}, {int(few)}>"
     return (f"const {kind} w{{{depth}, {columns}, {', '.join(along)}, {per}, "
-            f"{int(attrs['group_size'])}, {bits}, {float(attrs['offset'])!r}f, "
+            f"{int(attrs['group_size'])}, {float(attrs['offset'])!r}f, "
             f"{int(axis == -1)}}};")  # fmt: skip
 
 

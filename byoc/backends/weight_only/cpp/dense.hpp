@@ -1,16 +1,19 @@
 // Products with float32 or float16 matrices in panels of 32 columns, as `expert_panels.py` writes
-// them, or in panels that are copied from plain matrices at each call. It follows product.hpp.
+// them, or in panels that are copied from plain matrices at each call. It follows operands.hpp.
 namespace opinfo_weight_only {
 namespace {
 
 constexpr int kWide = 2 * kColumns;     // of a panel
 constexpr int64_t kPart = 256;          // values whose sum is added to the others, for accuracy
 constexpr int64_t kMostRows = 96;       // whose sums stay in the first cache
-// Vectors of a tile, and its rows: the sums are in registers.
+// Vectors of a tile, and its rows: the sums are in registers, with the weights and a value. Without
+// AVX, half of them would do, but float16 is read by sixteen.
 #if defined(__AVX512F__)
 constexpr int kVectors = 2, kHeight = 12;
+#elif defined(__AVX__)
+constexpr int kVectors = 2, kHeight = 6;
 #else
-constexpr int kVectors = 1, kHeight = 6;
+constexpr int kVectors = 4, kHeight = 2;
 #endif
 
 // A kernel for few rows; this one leaves all panels to the tiles.
@@ -83,29 +86,28 @@ struct Plain {
 // Add the product of `rows` rows with `count` rows of a panel to y.
 template <typename W, int rows>
 void dense_tile(const W* w, const float* x, int64_t step, int64_t count, float* y) {
-  for (int first = 0; first < kWide; first += kVectors * kColumns) {
-    Floats sum[rows][kVectors] = {};
+  for (int first = 0; first < kWide; first += kVectors * kLanes) {
+    Lanes sum[rows][kVectors] = {};
     const W* at = w + first;
     for (int64_t k = 0; k < count; ++k, at += kWide) {
       // Few rows wait for memory; the other lines of it are requested with the next vectors.
       if (rows <= 4 && first == 0)
         for (size_t line = 0; line < kWide * sizeof(W); line += 64)
           __builtin_prefetch(reinterpret_cast<const char*>(at) + kAhead + line, 0, 2);
-      Floats weight[kVectors];
-#pragma GCC unroll 2
-      for (int v = 0; v < kVectors; ++v) weight[v] = widened(at + v * kColumns);
+      Lanes weight[kVectors];
+      read_lanes(at, weight);
 #pragma GCC unroll 12
       for (int r = 0; r < rows; ++r) {
-        const Floats value = all_of(x[r * step + k]);
-#pragma GCC unroll 2
+        const Lanes value = x[r * step + k] - Lanes{};
+#pragma GCC unroll 4
         for (int v = 0; v < kVectors; ++v) sum[r][v] += value * weight[v];
       }
     }
 #pragma GCC unroll 12
     for (int r = 0; r < rows; ++r)
-#pragma GCC unroll 2
+#pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v)
-        *reinterpret_cast<Floats*>(y + r * kWide + first + v * kColumns) += sum[r][v];
+        *reinterpret_cast<Lanes*>(y + r * kWide + first + v * kLanes) += sum[r][v];
   }
 }
 
@@ -118,18 +120,24 @@ Tile<W> tile_of(size_t height, std::index_sequence<rows...>) {
   return all[height - 1];
 }
 
+// The rows of a matrix as its parts have them, and a row of activations beside them.
+template <typename Matrix>
+int64_t rows_of(const Matrix& w) { return w.depth; }
+template <typename Matrix, typename X>
+void read_terms(const Matrix& w, const X* from, float* to) { read_row(from, w.depth, to); }
+
 // out = finish(x w) for `count` rows. X and Y are float, or uint16_t for float16.
 template <typename Matrix, typename X, typename Y, typename W = typename Matrix::Value>
 void product(const Matrix& w, const X* x, Y* out, int64_t count, const Chosen& chosen,
              const Others& others, Finish* finish) {
   const bool parallel = count * w.depth * w.columns > kSerial;
   // Rows that are a power of two apart would be in the same places of a cache.
-  const int64_t step = w.depth / kColumns * kColumns + 2 * kColumns;
+  const int64_t terms = rows_of(w), step = terms / kColumns * kColumns + 2 * kColumns;
   std::unique_ptr<float[]> rows(new float[std::min(count, kMostRows) * step]);
   for (int64_t top = 0; top < count; top += kMostRows) {
     const int64_t some = std::min(kMostRows, count - top);
     each_of(some, parallel && some > 8, [&](int64_t r) {
-      read_row(x + chosen.from(top + r) * w.depth, w.depth, rows.get() + r * step);
+      read_terms(w, x + chosen.from(top + r) * w.depth, rows.get() + r * step);
     });
     const int64_t tiles = (some + kHeight - 1) / kHeight, height = (some + tiles - 1) / tiles;
     const typename Matrix::Few few(w, rows.get(), step, some);
@@ -137,9 +145,9 @@ void product(const Matrix& w, const X* x, Y* out, int64_t count, const Chosen& c
       alignas(64) float sums[kMostRows * kWide];
       std::fill(sums, sums + some * kWide, 0.f);
       typename Matrix::Room room;
-      const int64_t depth = few(w, panel, sums) ? 0 : w.depth;
+      const int64_t depth = few(w, panel, sums) ? 0 : terms;
       for (int64_t k = 0; k < depth; k += kPart) {
-        const int64_t length = std::min(kPart, w.depth - k);
+        const int64_t length = std::min(kPart, depth - k);
         const W* part = w.part(panel, k, length, room);
         for (int64_t r = 0; r < some; r += height)
           tile_of<W>(std::min(height, some - r), std::make_index_sequence<kHeight>())(

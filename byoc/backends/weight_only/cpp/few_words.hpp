@@ -1,13 +1,13 @@
-// Few rows times a stored matrix of few bits, if the words of a column follow each other: 16
-// words of a column are multiplied at once, and nothing is copied. It follows stored_words.hpp.
+// Few rows times a stored matrix of few bits, if the words of a column follow each other: a vector
+// of words of a column is multiplied at once, and nothing is copied. It follows stored_words.hpp.
 namespace opinfo_weight_only {
 namespace {
 
 // Element `lane` is from[at[lane]].
-inline Floats picked(const float* from, Numbers at) {
-  const Floats all = *reinterpret_cast<const Floats*>(from);
+inline Lanes picked(const float* from, LaneNumbers at) {
+  const Lanes all = *reinterpret_cast<const Lanes*>(from);
 #if defined(__AVX512F__)
-  return (Floats)_mm512_permutexvar_ps((__m512i)at, (__m512)all);
+  return (Lanes)_mm512_permutexvar_ps((__m512i)at, (__m512)all);
 #else
   return __builtin_shuffle(all, at);
 #endif
@@ -15,18 +15,19 @@ inline Floats picked(const float* from, Numbers at) {
 
 // Words in lanes; zeros behind the last of `count`.
 template <typename T>
-Digits lanes(const T* from, int64_t count) {
-  typedef T Narrow __attribute__((vector_size(kColumns * sizeof(T))));
+LaneWords lanes(const T* from, int64_t count) {
+  typedef T Narrow __attribute__((vector_size(kLanes * sizeof(T))));
   Narrow all{};
-  if (count >= kColumns) std::memcpy(&all, from, sizeof all);
+  if (count >= kLanes) std::memcpy(&all, from, sizeof all);
   else std::memcpy(&all, from, count * sizeof(T));
-  return __builtin_convertvector(all, Digits);
+  return __builtin_convertvector(all, LaneWords);
 }
 
 template <typename Matrix, typename Word, int bits, bool has_zeros>
 struct FewRows {
   static constexpr int64_t kMost = 8;      // rows
   static constexpr int kAtOnce = 4;        // columns
+  static constexpr int kTall = kLanes == 16 ? 4 : 2;  // rows whose sums are in registers
   static constexpr float kLargest = 1e30f; // of a value whose sums with digits do not overflow
 
   // `rows` rows of x are `step` apart.
@@ -35,18 +36,18 @@ struct FewRows {
     for (int64_t r = 0; used_ && r < rows; ++r)
       for (int64_t k = 0; k < w.depth; ++k) used_ &= std::abs(x[r * step + k]) < kLargest;
     if (!used_) return;
-    blocks_ = (w.words.rows + kColumns - 1) / kColumns;
-    x_.assign(rows * blocks_ * w.per * kColumns, 0.f);
+    blocks_ = (w.words.rows + kLanes - 1) / kLanes;
+    x_.assign(rows * blocks_ * w.per * kLanes, 0.f);
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t k = 0; k < w.depth; ++k) {
-        const int64_t word = k / w.per, block = r * blocks_ + word / kColumns;
-        x_[(block * w.per + k % w.per) * kColumns + word % kColumns] = x[r * step + k];
+        const int64_t word = k / w.per, block = r * blocks_ + word / kLanes;
+        x_[(block * w.per + k % w.per) * kLanes + word % kLanes] = x[r * step + k];
       }
     const int64_t words = w.group / w.per;
     for (int64_t b = 0; b < blocks_; ++b) {
-      first_.push_back(b * kColumns / words);
-      for (int64_t lane = 0; lane < kColumns; ++lane) {
-        const int64_t group = std::min((b * kColumns + lane) / words, w.scales.rows - 1);
+      first_.push_back(b * kLanes / words);
+      for (int64_t lane = 0; lane < kLanes; ++lane) {
+        const int64_t group = std::min((b * kLanes + lane) / words, w.scales.rows - 1);
         group_.push_back(static_cast<int32_t>(group - first_[b]));
       }
     }
@@ -82,8 +83,8 @@ struct FewRows {
       const int n = static_cast<int>(std::min<int64_t>(kAtOnce, columns - c));
       for (int64_t r = 0; r < rows_;) {
         float* to = sums + r * kWide + c;
-        const int64_t height = rows_ - r >= 4 ? 4 : rows_ - r >= 2 ? 2 : 1;
-        const auto each = height == 4 ? tile<4> : height == 2 ? tile<2> : tile<1>;
+        const int64_t height = rows_ - r >= kTall ? kTall : rows_ - r >= 2 ? 2 : 1;
+        const auto each = height == kTall ? tile<kTall> : height == 2 ? tile<2> : tile<1>;
         each(*this, w, words, scale, zero, r, n, to);
         r += height;
       }
@@ -98,47 +99,47 @@ struct FewRows {
                    float* to) {
     constexpr uint32_t mask = (1u << bits) - 1;
     constexpr int per = 8 * sizeof(Word) / bits;
-    const int64_t next = of.blocks_ * per * kColumns;  // to the next row of x
-    Floats values{};  // of digits
-    for (int lane = 0; lane < kColumns; ++lane) values[lane] = lane - w.offset;
-    Floats total[rows][kAtOnce] = {};
+    const int64_t next = of.blocks_ * per * kLanes;  // to the next row of x
+    Lanes values{};  // of digits
+    for (int lane = 0; lane < kLanes; ++lane) values[lane] = lane - w.offset;
+    Lanes total[rows][kAtOnce] = {};
     const float* x = &of.x_[r * next];
     for (int64_t b = 0; b < of.blocks_; ++b) {
-      const Numbers group = *reinterpret_cast<const Numbers*>(&of.group_[b * kColumns]);
-      Digits digits[kAtOnce];
-      Floats minus[kAtOnce], sum[rows][kAtOnce] = {};
+      const LaneNumbers group = *reinterpret_cast<const LaneNumbers*>(&of.group_[b * kLanes]);
+      LaneWords digits[kAtOnce];
+      Lanes minus[kAtOnce], sum[rows][kAtOnce] = {};
 #pragma GCC unroll 4
       for (int c = 0; c < kAtOnce; ++c) {
-        digits[c] = lanes(words[c] + b * kColumns, w.words.rows - b * kColumns);
-        minus[c] = has_zeros ? picked(zero[c] + of.first_[b], group) : all_of(w.offset);
+        digits[c] = lanes(words[c] + b * kLanes, w.words.rows - b * kLanes);
+        minus[c] = has_zeros ? picked(zero[c] + of.first_[b], group) : w.offset - Lanes{};
       }
 #pragma GCC unroll 16
-      for (int t = 0; t < per; ++t, x += kColumns) {
+      for (int t = 0; t < per; ++t, x += kLanes) {
 #pragma GCC unroll 4
         for (int c = 0; c < kAtOnce; ++c) {
-          const Digits digit = digits[c] >> static_cast<uint32_t>(bits * t);
-          Floats value;
+          const LaneWords digit = digits[c] >> static_cast<uint32_t>(bits * t);
+          Lanes value;
 #if defined(__AVX512F__)
           if (bits == 4 && !has_zeros)  // the digit is the lowest bits
-            value = (Floats)_mm512_permutexvar_ps((__m512i)digit, (__m512)values);
+            value = (Lanes)_mm512_permutexvar_ps((__m512i)digit, (__m512)values);
           else
 #endif
-            value = __builtin_convertvector((Signed)(digit & mask), Floats) - minus[c];
+            value = __builtin_convertvector((LaneNumbers)(digit & mask), Lanes) - minus[c];
 #pragma GCC unroll 4
           for (int k = 0; k < rows; ++k)
-            sum[k][c] += value * *reinterpret_cast<const Floats*>(x + k * next);
+            sum[k][c] += value * *reinterpret_cast<const Lanes*>(x + k * next);
         }
       }
 #pragma GCC unroll 4
       for (int c = 0; c < kAtOnce; ++c) {
-        const Floats factor = picked(scale[c] + of.first_[b], group);
+        const Lanes factor = picked(scale[c] + of.first_[b], group);
 #pragma GCC unroll 4
         for (int k = 0; k < rows; ++k) total[k][c] += sum[k][c] * factor;
       }
     }
     for (int k = 0; k < rows; ++k)
       for (int c = 0; c < n; ++c)
-        for (int lane = 0; lane < kColumns; ++lane) to[k * kWide + c] += total[k][c][lane];
+        for (int lane = 0; lane < kLanes; ++lane) to[k * kWide + c] += total[k][c][lane];
   }
 
   int64_t rows_, blocks_ = 0;

@@ -10,10 +10,23 @@ constexpr int kColumns = 16;  // of a panel
 // Bytes of weights that are requested before they are used. They go into the second cache: the
 // first one would not keep so many.
 constexpr int kAhead = 12288;
+// Sixteen values; where vectors are narrower, the compiler keeps them in memory.
 typedef float Floats __attribute__((vector_size(64), aligned(4), may_alias));
 typedef uint32_t Words __attribute__((vector_size(64), aligned(4), may_alias));
 typedef int32_t Numbers __attribute__((vector_size(64), aligned(4), may_alias));
 typedef uint16_t Halves __attribute__((vector_size(32), aligned(2), may_alias));
+
+// The widest vector that is in a register.
+#if defined(__AVX512F__)
+constexpr int kLanes = 16;
+#elif defined(__AVX__)
+constexpr int kLanes = 8;
+#else
+constexpr int kLanes = 4;
+#endif
+typedef float Lanes __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
+typedef uint32_t LaneWords __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
+typedef int32_t LaneNumbers __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
 
 // A matrix of `depth` rows and `columns` columns. In the data of a panel, word `n` of 16 has four
 // values of column `n` in a row, and `8 / bits` such quads one above the other in each byte. A block
@@ -61,6 +74,26 @@ inline Floats widened(const uint16_t* from) {
   const Floats small = __builtin_convertvector(reinterpret_cast<Numbers>(h & 0x3ff), Floats) * 0x1p-24f;
   const Floats out = magnitude < 0x00800000 ? small : normal;
   return reinterpret_cast<Floats>(reinterpret_cast<Words>(out) | sign);
+#endif
+}
+
+// Vectors of floats from memory, which have a multiple of sixteen.
+template <int count>
+inline void read_lanes(const float* from, Lanes (&to)[count]) {
+#pragma GCC unroll 4
+  for (int v = 0; v < count; ++v) to[v] = *reinterpret_cast<const Lanes*>(from + v * kLanes);
+}
+template <int count>
+inline void read_lanes(const uint16_t* from, Lanes (&to)[count]) {
+#if defined(__AVX512F__) || !defined(__F16C__)
+  for (int k = 0; k < count * kLanes; k += kColumns) {
+    const Floats all = widened(from + k);
+    std::memcpy(to + k / kLanes, &all, sizeof all);
+  }
+#else
+#pragma GCC unroll 4
+  for (int v = 0; v < count; ++v)
+    to[v] = reinterpret_cast<Lanes>(_mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)(from + v * kLanes))));
 #endif
 }
 

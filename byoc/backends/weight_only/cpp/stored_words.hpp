@@ -4,7 +4,6 @@ namespace opinfo_weight_only {
 namespace {
 
 typedef uint32_t Digits __attribute__((vector_size(4 * kColumns)));
-typedef int32_t Signed __attribute__((vector_size(4 * kColumns)));
 
 // The value at `k` of tensors of words, scales and zero points, of types that are known later.
 enum class Kind { kWord8, kWord16, kWord32, kHalf, kFloat, kNone };
@@ -68,11 +67,11 @@ struct Along {
 };
 
 // A matrix of `depth` rows: element (k, j) is (digit - offset - zero) * scale, where the digit is
-// `bits` of a word that has those of `per` rows, and scales and zero points are of `group` rows.
+// `width` bits of a word that has those of `per` rows, and scales and zero points are of `group` rows.
 template <typename Matrix, typename Word, int bits, bool zeros>
 struct FewRows;
 
-// `Word`, `width` and `has_zeros` repeat what the fields say. Few rows have a kernel of their own if `few`.
+// `Word` and `has_zeros` repeat what the fields say. Few rows have a kernel of their own if `few`.
 template <typename W, typename Word, int width, bool has_zeros, bool few>
 struct Stored {
   using Value = W;
@@ -83,7 +82,6 @@ struct Stored {
   int64_t depth, columns;
   Along words, scales, zeros;
   int64_t per, group;
-  int bits;
   float offset;
   bool transposed;
 
@@ -103,28 +101,38 @@ struct Stored {
   // `count` values from row k on of the columns from j on; zeros beyond the last column.
   void read(int64_t j, int64_t k, int64_t count, W* to) const {
     const int64_t n = std::clamp<int64_t>(columns - j, 0, kColumns);
-    const uint32_t mask = static_cast<uint32_t>((uint64_t{1} << bits) - 1);
+    constexpr uint32_t mask = static_cast<uint32_t>((uint64_t{1} << width) - 1);
+    constexpr int vectors = kColumns / kLanes;
     int64_t in_word = k % per, in_group = k % group;
-    Digits digits{};
-    Floats scale{}, zero{};
+    LaneWords digits[vectors];
+    Lanes scale[vectors], zero[vectors];
     if (transposed) request(j, n, k + count);
     for (int64_t i = k; i < k + count;) {
       if (i == k || in_word == per) {
         in_word %= per;
-        digits = words.words(i / per, j, n, columns, transposed) >> static_cast<uint32_t>(bits * in_word);
+        in_lanes(words.words(i / per, j, n, columns, transposed), digits);
+        for (int v = 0; v < vectors; ++v) digits[v] >>= static_cast<uint32_t>(width * in_word);
       }
       if (i == k || in_group == group) {
         in_group %= group;
-        scale = scales.floats(i / group, j, n, columns, transposed);
-        zero = zeros.floats(i / group, j, n, columns, transposed) + offset;
+        in_lanes(scales.floats(i / group, j, n, columns, transposed), scale);
+        in_lanes(zeros.floats(i / group, j, n, columns, transposed) + offset, zero);
       }
       const int64_t some = std::min({per - in_word, group - in_group, k + count - i});
-      for (int64_t t = 0; t < some; ++t, to += kWide, digits >>= bits) {
-        const Floats value = __builtin_convertvector((Signed)(digits & mask), Floats);
-        *reinterpret_cast<Floats*>(to) = (value - zero) * scale;
-      }
+      for (int64_t t = 0; t < some; ++t, to += kWide)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v) {
+          const LaneNumbers digit = reinterpret_cast<LaneNumbers>(digits[v] & mask);
+          *reinterpret_cast<Lanes*>(to + v * kLanes) =
+              (__builtin_convertvector(digit, Lanes) - zero[v]) * scale[v];
+          digits[v] >>= width % 32;
+        }
       in_word += some, in_group += some, i += some;
     }
+  }
+  template <typename Vector, typename Lane>
+  static void in_lanes(const Vector& all, Lane (&to)[kColumns / kLanes]) {
+    std::memcpy(to, &all, sizeof all);
   }
   // The words of `n` columns for `kPart` rows from row k on, which the processor does not expect.
   void request(int64_t j, int64_t n, int64_t k) const {
