@@ -96,7 +96,7 @@ def test_other_processes_do_not_lengthen_calls_of_one_thread(
     """A call that sleeps has time on the wall's clock only."""
     clocks: list[Any] = []
 
-    def times(calls: Any, clock: Any) -> list[Any]:
+    def times(calls: Any, clock: Any, whole: bool) -> list[Any]:
         clocks.append(clock)
         return []
 
@@ -123,6 +123,22 @@ def test_what_cannot_win_is_not_called_again(
     none, *times = timed_turns.timed_turns(calls, clock)
     assert none == [] and [each[0] for each in times] == [1e3 * s for s in seconds]
     assert tuple(map(len, times)) == runs
+
+
+@pytest.mark.parametrize("seconds, whole, runs", [
+    ((1.0, 1.6), True, (3, 1)), ((1.0, 1.6), False, (9, 1)), ((1.0, 1.05), True, (9, 9)),
+    ((1.0,), True, (9,)),
+])  # fmt: skip
+def test_a_call_without_rivals_is_called_the_fewest_times(
+    seconds: tuple[float, ...], whole: bool, runs: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lone call may be compared with those of another process, one of many sizes with all."""
+    monkeypatch.setattr(timed_turns, "PAUSE", 0.0)
+    monkeypatch.setattr(timed_turns, "SECONDS", 1e9)
+    monkeypatch.setattr(timed_turns, "seconds_of", lambda call, _: call())
+    calls = [None, *(lambda s=s: s for s in seconds)]
+    none, *times = timed_turns.timed_turns(calls, time.process_time, whole)
+    assert none == [] and tuple(map(len, times)) == runs
 
 
 def test_a_part_that_is_interrupted_does_not_count() -> None:

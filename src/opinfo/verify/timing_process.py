@@ -134,7 +134,7 @@ def _main(folder: Path, threads: int, kind: str) -> None:
                                for c, (name, values) in enumerate(asked)]  # fmt: skip
                 _served(path, module, calls[path])
         by_call = ([calls[path][c] for path in libraries] for c in range(len(asked)))
-        answer([timed_turns(turns, clock) for turns in by_call])
+        answer([timed_turns(turns, clock, len(asked) == 1) for turns in by_call])
 
 
 if __name__ == "__main__":

@@ -153,6 +153,24 @@ def test_reference_code_is_known_as_such() -> None:
     assert name is not None and not name.startswith("ref")
 
 
+def test_reference_code_is_raced_only_if_there_is_nothing_else() -> None:
+    def planes(e: Any, r: Any, x: Any) -> Any:
+        return e(nn.conv2d(x, const(r, 16, 16, 3, 3), padding=1))
+
+    def spread(e: Any, r: Any, x: Any, y: Any) -> Any:
+        return e(op.multiply(x, y))
+
+    def raced(build: Any, *shapes: tuple[int, ...]) -> list[str]:
+        region = _region(nets.net(build, *shapes, legal=False))
+        default, *others = form_times(str(job_of(region)), 0)  # nothing runs
+        return [*default.steps, *(t.implementation for t in others)]
+
+    # Channels before pixels: a product of copied windows, without vectors in its name.
+    names = raced(planes, (1, 16, 24, 24))
+    assert len(names) > 1 and not any(n.startswith("ref") for n in names)
+    assert set(raced(spread, (1, 6, 20, 64), (1, 1, 20, 1))) == {"ref:any"}
+
+
 def test_a_region_with_symbolic_extents_is_unknown() -> None:
     mod = nets.net(lambda e, r, x: e(nn.relu(x)), (tvm.tirx.Var("n", "int64"), 6), legal=False)
     assert implementation(_region(mod)) is None

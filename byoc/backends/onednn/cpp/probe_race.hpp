@@ -80,9 +80,10 @@ std::vector<Candidate> candidates(const Job& job, const Tensors& tensors, const 
   if (named_only && job.named.empty()) return out;
   if (job.budget > 0 && is_short(out[0].kernel, tensors)) return out;
   const auto all = named_only ? job.named : named(job);
+  // Without vectors in any name, all but reference code: that takes a thousand times as long.
   int widest = 0;
   for (const auto& [form, name] : all)
-    if (width(name) < kAll) widest = std::max(widest, width(name));
+    widest = std::max(widest, width(name) < kAll ? width(name) : 1);
   for (const auto& [form, name] : all) {
     if (width(name) < widest) continue;
     const auto words = 1 + std::count(name.begin(), name.end(), ' ');

@@ -57,8 +57,9 @@ def test_loops_of_a_library_run_on_the_threads_that_it_has(tmp_path: Path) -> No
 
 #: A library with a convolution, for oneDNN or TVM, and a PrimFunc: what a call raises, whether the
 #: results are right and whether TVM's pool runs the parallel loops; TVM does not find our launch.
+#: Each library has a fork of its own, made before there are threads: imports take longest.
 BESIDE = """
-import ctypes, sys
+import ctypes, os, sys, traceback
 from opinfo.byoc.process.without_torch import leave_out_torch
 leave_out_torch()
 import numpy as np, tvm
@@ -99,47 +100,68 @@ def waiting(x: T.Buffer((262144,), "float32"), out: T.Buffer((256,), "float32"))
                     vi = T.axis.spatial(256, l * 128 + i)
                     out[vi] = x[261888 + vi]
 
-builder = relax.BlockBuilder()
-x = relax.Var("x", relax.TensorType((1, 16, 8, 8), "float32"))
-w = relax.Var("w", relax.TensorType((16, 16, 3, 3), "float32"))
-v = relax.Var("v", relax.TensorType((262144,), "float32"))
-with builder.function("main", [x, w, v]):
-    with builder.dataflow():
-        y = builder.emit(relax.op.nn.conv2d(x, w, padding=1))
-        name = builder.add_func(globals()[sys.argv[1]], sys.argv[1])
-        z = builder.emit(relax.call_tir(name, [v], relax.TensorType((256,), "float32")))
-        out = builder.emit_output(relax.Tuple([y, z]))
-    builder.emit_func_output(out)
-given = [np.random.default_rng(k).standard_normal(s, "float32")
-         for k, s in enumerate([(1, 16, 8, 8), (16, 16, 3, 3), (262144,)])]
-built = compile_module(builder.get(), sys.argv[2:], target=native_target(2))
-main = built.machine()["main"]
-try:
-    got = main(*map(tvm.runtime.tensor, given))[1].numpy()
-    pool = hasattr(ctypes.CDLL(str(built.library)), "__TVMBackendParallelLaunch")
-    print(np.array_equal(got, given[2][-256:]), "pool" if pool else "no pool")
-except Exception as error:
-    print(error)
+def outcome(func, backends):
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((1, 16, 8, 8), "float32"))
+    w = relax.Var("w", relax.TensorType((16, 16, 3, 3), "float32"))
+    v = relax.Var("v", relax.TensorType((262144,), "float32"))
+    with builder.function("main", [x, w, v]):
+        with builder.dataflow():
+            y = builder.emit(relax.op.nn.conv2d(x, w, padding=1))
+            name = builder.add_func(globals()[func], func)
+            z = builder.emit(relax.call_tir(name, [v], relax.TensorType((256,), "float32")))
+            out = builder.emit_output(relax.Tuple([y, z]))
+        builder.emit_func_output(out)
+    given = [np.random.default_rng(k).standard_normal(s, "float32")
+             for k, s in enumerate([(1, 16, 8, 8), (16, 16, 3, 3), (262144,)])]
+    built = compile_module(builder.get(), backends, target=native_target(2))
+    main = built.machine()["main"]
+    try:
+        got = main(*map(tvm.runtime.tensor, given))[1].numpy()
+        pool = hasattr(ctypes.CDLL(str(built.library)), "__TVMBackendParallelLaunch")
+        return f"{np.array_equal(got, given[2][-256:])} {'pool' if pool else 'no pool'}"
+    except Exception as error:
+        return " ".join(str(error).split())
+
+for case in sys.argv[1:]:
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            print(f"{case}: {outcome(case.split()[0], case.split()[1:])}", flush=True)
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(status)
+    status = os.waitpid(pid, 0)[1]
+    if status:
+        print(f"{case}: ended with status {os.waitstatus_to_exitcode(status)}", flush=True)
 """
+CASES = {
+    "last onednn tvm": "True no pool",
+    "own tvm": "True pool",
+    "own onednn tvm": "True no pool",
+    "checked onednn tvm": "x is too large",
+    "waiting onednn tvm": "True pool",
+}
 
 
-@pytest.mark.parametrize(
-    ("func", "backends", "expected"),
-    [
-        ("last", ["onednn", "tvm"], "True no pool"),
-        ("own", ["tvm"], "True pool"),
-        ("own", ["onednn", "tvm"], "True no pool"),
-        ("checked", ["onednn", "tvm"], "x is too large"),
-        ("waiting", ["onednn", "tvm"], "True pool"),
-    ],
-)
-def test_functions_beside_other_code(
-    func: str, backends: list[str], expected: str, tmp_path: Path
-) -> None:
-    file = tmp_path / "beside.py"  # TVM reads the source of PrimFuncs
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What each case does, in processes that have the imports in common."""
+    folder = tmp_path_factory.mktemp("beside")
+    file = folder / "beside.py"  # TVM reads the source of PrimFuncs
     file.write_text(BESIDE, encoding="utf-8")
-    variables = {**os.environ, **THREADS}
-    done = subprocess.run([sys.executable, str(file), func, *backends], env=variables,
-                          cwd=tmp_path, capture_output=True, text=True, timeout=300)  # fmt: skip
+    variables = {**os.environ, **THREADS, "TMPDIR": str(folder)}
+    done = subprocess.run([sys.executable, str(file), *CASES], env=variables, cwd=folder,
+                          capture_output=True, text=True, timeout=900)  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
-    assert expected in done.stdout
+    print(done.stderr)  # of cases that fail
+    return dict(line.split(": ", 1) for line in done.stdout.splitlines() if ": " in line)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_functions_beside_other_code(case: str, outcomes: dict[str, str]) -> None:
+    assert CASES[case] in outcomes[case]
