@@ -46,14 +46,15 @@ class Legalised:
     rule: Any = None
 
 
-def legalise(call: Any, params: Sequence[Any]) -> Legalised | None:
+def legalise(call: Any, params: Sequence[Any], rule: Any = None) -> Legalised | None:
     """Return the only ``call_tir`` that a call over `params` lowers to, or None if there are more.
 
-    An error that the operator raises for invalid arguments is passed on.
+    A rule replaces the operator's ``FLegalize``, unless more than the rule is needed. An error that
+    the operator raises for invalid arguments is passed on.
     """
     builder = relax.BlockBuilder()
     call = builder.normalize(call)
-    rule = call.op.get_attr("FLegalize")
+    rule = rule or call.op.get_attr("FLegalize")
     if rule is None:
         return _by_pass(call, params)
     parts = legalise_expression(rule, call)

@@ -2,6 +2,7 @@
 
 TVM starts and pads with the lowest finite number, so that the maximum of a window of -inf alone is
 -3.4e38. ONNX, torch and the libraries have -inf. The PrimFunc is otherwise the one that TVM makes.
+A PrimFunc that starts with the lowest number is compared with what TVM's own rule makes.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from tvm import te, tirx, topi
 from tvm.ir import register_op_attr
 
 _RANKS = (1, 2, 3)
+#: TVM's rules, by operator.
+TVM_RULES: dict[str, Callable[[Any, Any], Any]] = {}
 _LOWEST = float("-inf")
 _MAXIMUM = te.comm_reducer(
     lambda a, b: tirx.max(a, b), lambda dtype: tirx.const(_LOWEST, dtype), "maximum"
@@ -91,5 +94,5 @@ def register() -> None:
     """Replace TVM's rules, which all its passes use."""
     for rank in _RANKS:
         name = f"relax.nn.max_pool{rank}d"
-        rule = _from_infinity(tvm.ir.Op.get(name).get_attr("FLegalize"))
-        register_op_attr(name, "FLegalize", rule, level=11)
+        TVM_RULES[name] = tvm.ir.Op.get(name).get_attr("FLegalize")
+        register_op_attr(name, "FLegalize", _from_infinity(TVM_RULES[name]), level=11)

@@ -13,7 +13,8 @@ from torch.nn import functional as F
 from tvm import relax, tirx
 
 from opinfo.analysis import op_info
-from opinfo.analysis.proposal.legalise import legalise_module
+from opinfo.analysis.proposal.legalise import legalise, legalise_module
+from opinfo.analysis.proposal.lower_max_pool import TVM_RULES
 from opinfo.testing.unoptimised import unoptimised
 
 N, H = (tirx.Var(name, "int64") for name in "nh")
@@ -112,8 +113,20 @@ def test_integers_are_lowered_by_tvm() -> None:
     assert "T.int8(-128)" in mod["max_pool2d"].script()
 
 
-def test_the_pool_is_recovered_exactly() -> None:
+@pytest.mark.parametrize("shape", [(1, 2, 9, 9), (N, 2, H, 9)])
+@pytest.mark.parametrize("by_tvm", [False, True])
+def test_the_pool_is_recovered_exactly(by_tvm: bool, shape: Any) -> None:
+    """From TVM's rule, too: other processes lower with it."""
     attrs = {"pool_size": (3, 3), "strides": (2, 2), "padding": (1, 1, 1, 1)}
-    info = op_info(_module(2, (1, 2, 9, 9), "float32", attrs)["max_pool2d"])
+    func = _module(2, shape, "float32", attrs)["max_pool2d"]
+    if by_tvm:
+        builder = relax.BlockBuilder()
+        x = relax.Var("x", relax.TensorType(shape, "float32"))
+        call = builder.normalize(relax.op.nn.max_pool2d(x, **attrs))
+        found = legalise(call, [x], TVM_RULES["relax.nn.max_pool2d"])
+        assert found is not None
+        func = found.func
+    assert ('float32("-inf")' in func.script()) is not by_tvm
+    info = op_info(func)
     assert (info.name, info.certificate.kind) == ("relax.nn.max_pool2d", "rebuilt")
     assert info.attrs["padding"] == (1, 1, 1, 1)
