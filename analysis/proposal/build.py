@@ -12,12 +12,13 @@ from tvm.tirx.buffer import is_buffer_var
 from ..lifting.effects.tensor_expression import TensorExpression
 from ..lifting.tir.node import NodeDict, as_dtype, items, substitute
 from ..support.wording import last_line
-from ..terms.term import TensorVar, Var
-from ..terms.traversal import free
+from ..terms.term import Const, TensorVar, Var
+from ..terms.traversal import free, subterms
 from .attribute_values import to_prim
 from .call_op import NotBuilt, call_op
 from .legalise import Legalised, legalise
 from .legalised_cache import Key, KnownFunction, key_of, recall, remember
+from .lower_max_pool import TVM_RULES
 from .proposal import Constant, Proposal
 
 
@@ -47,9 +48,24 @@ def rebuild(proposal: Proposal, lifted: TensorExpression) -> Rebuilt:
         NotBuilt: The operator rejects the attributes, or does not lower to one PrimFunc.
     """
     dtype = _dtype(proposal, lifted)
-    key = key_of(proposal, lifted, dtype)
+    rule = TVM_RULES.get(proposal.name)
+    rule = rule if rule is not None and _has_lowest(lifted) else None
+    key = None if rule else key_of(proposal, lifted, dtype)
     cached = recall(key)
-    return _rebuild(proposal, lifted, dtype, key) if cached is None else _from_cache(cached, lifted)
+    if cached is not None:
+        return _from_cache(cached, lifted)
+    return _rebuild(proposal, lifted, dtype, key, rule)
+
+
+def _has_lowest(lifted: TensorExpression) -> bool:
+    """Return whether the lowest finite number occurs, with which TVM begins a maximum."""
+    return any(
+        isinstance(term, Const)
+        and "float" in term.dtype
+        and term.value == tirx.min_value(term.dtype).value
+        for output in lifted.outputs
+        for term in subterms(output.body)
+    )
 
 
 def _from_cache(cached: KnownFunction, lifted: TensorExpression) -> Rebuilt:
@@ -59,7 +75,9 @@ def _from_cache(cached: KnownFunction, lifted: TensorExpression) -> Rebuilt:
     return Rebuilt(cached.func, ordered[: cached.size])
 
 
-def _rebuild(proposal: Proposal, lifted: TensorExpression, dtype: str, key: Key | None) -> Rebuilt:
+def _rebuild(
+    proposal: Proposal, lifted: TensorExpression, dtype: str, key: Key | None, rule: Any
+) -> Rebuilt:
     sizes = _sizes(lifted)
     read = _read_tensors(proposal.operands, lifted)
     args, tensors = _arguments(proposal.operands, read, sizes)
@@ -68,7 +86,7 @@ def _rebuild(proposal: Proposal, lifted: TensorExpression, dtype: str, key: Key 
         variables = [x for x in sizes.values() if isinstance(x, tirx.Var)]
         params.append(relax.Var("sizes", relax.ShapeType(variables)))
     attrs = {k: to_prim(v, sizes) for k, v in proposal.attrs.items()}
-    legalised = _legalised(proposal, dtype, params, args, attrs)
+    legalised = _legalised(proposal, dtype, params, args, attrs, rule)
     if legalised is None:
         raise NotBuilt("the operator does not lower to one PrimFunc")
     inputs = _inputs(legalised, read, sizes)
@@ -162,10 +180,15 @@ def _dtype(proposal: Proposal, lifted: TensorExpression) -> str:
 
 
 def _legalised(
-    proposal: Proposal, dtype: str, params: list[Any], args: list[Any], attrs: Mapping[str, Any]
+    proposal: Proposal,
+    dtype: str,
+    params: list[Any],
+    args: list[Any],
+    attrs: Mapping[str, Any],
+    rule: Any,
 ) -> Legalised | None:
     try:
-        return legalise(call_op(proposal.name, args, attrs, dtype), params)
+        return legalise(call_op(proposal.name, args, attrs, dtype), params, rule)
     except NotBuilt:
         raise
     except Exception as error:

@@ -16,7 +16,7 @@ import tvm_ffi
 from tvm import relax, te, tirx
 from tvm.relax.expr import te_tensor
 
-from ..lifting.tir.node import NodeDict, items
+from ..lifting.tir.node import items
 
 
 class _Unusual(Exception):
@@ -34,27 +34,18 @@ class _RecordingBuilder:
         return self
 
 
-#: Rules that need more of a builder, and the error; they are not tried again.
-_unsupported = NodeDict[str]()
-
-
 def legalise_expression(rule: Any, call: Any) -> tuple[Any, tuple[Any, ...]] | None:
     """Return the PrimFunc and its tensor arguments; None if the rule is of another form.
 
     An error that the rule or its function raises for invalid arguments is passed on.
     """
-    if rule in _unsupported:
-        return None
     builder = _RecordingBuilder()
     try:
         result = rule(builder, call)
         is_one_call = result is builder and len(builder.calls) == 1
         return _created(*builder.calls[0]) if is_one_call else None
-    except _Unusual:
-        return None
-    except (AttributeError, TypeError) as error:
-        _unsupported[rule] = str(error)
-        return None
+    except (_Unusual, AttributeError, TypeError):
+        return None  # the rule may need more of a builder; it may be of this form for other calls
 
 
 def _created(

@@ -19,13 +19,14 @@ from tvm import relax
 
 from ..lifting.tir.node import items
 from ..support.ir.call_ops import is_call_tir, op_name
-from . import lower_attention, lower_missing, lower_scatter, lower_take
+from . import lower_attention, lower_max_pool, lower_missing, lower_scatter, lower_take
 from .expression import legalise_expression
 from .failed_call import why_not_lowered
 
 #: Operators that ``DispatchSortScan`` lowers and ``LegalizeOps`` does not.
 DISPATCHED = frozenset(f"relax.{n}" for n in ("argsort", "cumprod", "cumsum", "sort", "topk"))
 lower_attention.register()
+lower_max_pool.register()
 lower_missing.register()
 lower_scatter.register()
 lower_take.register()
@@ -45,14 +46,15 @@ class Legalised:
     rule: Any = None
 
 
-def legalise(call: Any, params: Sequence[Any]) -> Legalised | None:
+def legalise(call: Any, params: Sequence[Any], rule: Any = None) -> Legalised | None:
     """Return the only ``call_tir`` that a call over `params` lowers to, or None if there are more.
 
-    An error that the operator raises for invalid arguments is passed on.
+    A rule replaces the operator's ``FLegalize``, unless more than the rule is needed. An error that
+    the operator raises for invalid arguments is passed on.
     """
     builder = relax.BlockBuilder()
     call = builder.normalize(call)
-    rule = call.op.get_attr("FLegalize")
+    rule = rule or call.op.get_attr("FLegalize")
     if rule is None:
         return _by_pass(call, params)
     parts = legalise_expression(rule, call)

@@ -1,14 +1,15 @@
-"""Lower operators that TVM's wheel does not lower, or not with symbolic sizes.
+"""Lower operators that TVM's wheel does not lower, or not with symbolic sizes, or wrongly.
 
 TVM has no rule for `ewise_fma`, calls a function that its wheel lacks for `nn.pixel_shuffle`, and
-reads the number of slopes of `nn.prelu` as a constant.
+reads the number of slopes of `nn.prelu` as a constant. It simplifies `x == x` to true, and `x != x`
+to false: for floats, these ask where `x` is NaN.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from tvm import te, tirx
+from tvm import relax, te, tirx
 from tvm.ir import register_op_attr
 
 
@@ -73,10 +74,26 @@ def _fused_multiply_add(builder: Any, call: Any) -> Any:
     return builder.call_te(fused_multiply_add, *call.args)
 
 
+def _compared(rule: Any, equal: bool) -> Any:
+    """Return the rule of `equal` or `not_equal`, but for a tensor of floats and itself."""
+
+    def lower(builder: Any, call: Any) -> Any:
+        x, y = call.args
+        if not x.same_as(y) or "float" not in str(x.ty.dtype):
+            return rule(builder, call)
+        is_nan = relax.op.isnan(x)
+        return relax.op.logical_not(builder.emit(is_nan)) if equal else is_nan
+
+    return lower
+
+
 def register() -> None:
     """Register the rules, which all of TVM's passes use."""
     from tvm.ir import Op
 
+    for name, equal in (("relax.equal", True), ("relax.not_equal", False)):
+        rule = _compared(Op.get(name).get_attr("FLegalize"), equal)
+        register_op_attr(name, "FLegalize", rule, level=11)
     rules = {"relax.ewise_fma": _fused_multiply_add, "relax.nn.pixel_shuffle": _pixel_shuffle,
              "relax.nn.prelu": _prelu(Op.get("relax.nn.prelu").get_attr("FLegalize"))}  # fmt: skip
     for name, rule in rules.items():

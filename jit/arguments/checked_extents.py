@@ -23,9 +23,9 @@ def conditions_of(func: Any, names: Mapping[Any, str]) -> tuple[Extent, ...]:
     conditions = dict.fromkeys(_declared_bounds(func, names))
     for binding in (b for block in func.body.blocks for b in block.bindings):
         if isinstance(binding, relax.MatchCast):
-            for condition in map(_condition, *_sizes(binding)):
+            for size, expected in zip(*_sizes(binding), strict=False):
                 known = dict(names)
-                extent = extent_of(condition, known)
+                extent = _condition(size, expected, known)
                 given = any(mentions(extent, name) for name in names.values())
                 if given and len(known) == len(names):
                     conditions[extent] = None
@@ -54,12 +54,31 @@ def _sizes(cast: Any) -> tuple[Sequence[Any], Sequence[Any]]:
     return (), ()
 
 
-def _condition(size: Any, expected: Any) -> Any:
-    """Return what holds if a size is the expected one."""
+def _condition(size: Any, expected: Any, names: dict[Any, str]) -> Extent:
+    """Return what holds if a size is the expected one; symbols without a name get one."""
     from tvm import tirx
 
     from ...analysis.support.ir.tensor_dims import required_condition
 
     if (condition := required_condition(size, expected)) is not None:
-        return condition
-    return 1 if expected.same_as(size) else tirx.EQ(size, expected)
+        return extent_of(condition, names)
+    if expected.same_as(size):
+        return 1
+    if not isinstance(expected, tirx.Select):
+        return extent_of(tirx.EQ(size, expected), names)
+    chosen = extent_of(expected.condition, names)
+    first = extent_of(tirx.EQ(size, expected.true_value), names)
+    second = extent_of(tirx.EQ(size, expected.false_value), names)
+    if chosen is None or first is None or second is None:
+        return None
+    return ("or", ("and", chosen, first), ("and", _opposite(chosen), second))
+
+
+def _opposite(condition: Extent) -> Extent:
+    """Return what holds where a condition does not."""
+    if isinstance(condition, tuple) and condition[0] in _OPPOSITES:
+        return (_OPPOSITES[condition[0]], *condition[1:])
+    return ("==", condition, 0)
+
+
+_OPPOSITES = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}

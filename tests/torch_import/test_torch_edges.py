@@ -213,3 +213,12 @@ def test_nan_differs_from_all_numbers() -> None:
     x = torch.tensor([0.0, -0.0, torch.nan, 1.0, INF, 2.0])
     y = torch.tensor([0.0, 0.0, 1.0, torch.nan, INF, 3.0])
     agrees(compared, (x, y, torch.tensor([0, 1, 2, 3, 4, 5])))
+
+
+def test_maxima_of_windows_of_minus_infinity() -> None:
+    """TVM's pools start and pad with the lowest finite number."""
+    x = torch.full((1, 2, 6, 8), -INF)
+    x[0, 1, :2] = torch.randn(2, 8)
+    agrees(lambda x: (F.max_pool2d(x, 3, 2, 1), F.max_pool1d(x[0], 2), F.max_pool3d(x, 2),
+                      F.adaptive_max_pool2d(x, 1), F.adaptive_max_pool2d(x[0], 1),
+                      F.adaptive_max_pool2d(x, (3, 4))), (x,))  # fmt: skip

@@ -53,6 +53,14 @@ def test_aligned_corners() -> None:
     _compared(net, 2)
 
 
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_aligned_corners_of_sizes_that_grow_with_the_data(mode: str) -> None:
+    """TVM cannot bound places whose scale is a quotient of symbolic sizes."""
+    aligned: dict[str, Any] = {"mode": mode, "align_corners": True}
+    _compared(lambda x: (F.interpolate(x, scale_factor=2, **aligned),
+                         F.interpolate(x, size=[x.shape[2] * 3, 9], **aligned)), 2)  # fmt: skip
+
+
 def test_sizes_that_are_computed_as_real_numbers() -> None:
     def net(x: torch.Tensor) -> Any:
         large = F.interpolate(x, scale_factor=1.5, recompute_scale_factor=True)

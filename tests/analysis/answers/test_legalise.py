@@ -10,8 +10,6 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from opinfo.analysis.certify.structural_equality import structurally_equal
-from opinfo.analysis.lifting.tir.node import NodeDict
-from opinfo.analysis.proposal import expression
 from opinfo.analysis.proposal import legalise as module
 from opinfo.analysis.proposal.call_op import call_op
 from opinfo.analysis.proposal.expression import legalise_expression
@@ -69,11 +67,7 @@ def test_most_operators_need_no_pass(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("module_name", "case"), list(_cases("MATCHES")))
-def test_an_expression_is_what_the_builder_makes_of_it(
-    module_name: str, case: Matches, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A rule that needed a builder for another call, as attention with shared heads, is tried."""
-    monkeypatch.setattr(expression, "_unsupported", NodeDict())
+def test_an_expression_is_what_the_builder_makes_of_it(module_name: str, case: Matches) -> None:
     sizes: Sizes = {}
     call, operands = _call(case, sizes)
     rule = call.op.get_attr("FLegalize")
@@ -158,3 +152,16 @@ def test_a_rule_that_emits_bindings_goes_through_the_pass() -> None:
     finally:
         op.set_attr("FLegalize", rule, 101)
     assert len(asked) == 3  # without a builder, in a block, in the pass
+
+
+def test_a_rule_that_needs_a_builder_for_one_call_is_tried_for_the_next() -> None:
+    def rule(builder: Any, call: tvm.ir.Call) -> Any:
+        (x,) = call.args
+        return builder.call_te(tvm.topi.exp, builder.emit(x) if len(x.ty.shape) > 1 else x)
+
+    rule = tvm_ffi.convert(rule)
+    flat, square = (_normal(relax.op.exp(*_operands(shape))) for shape in ((4,), (2, 2)))
+    assert legalise_expression(rule, square) is None
+    found = legalise_expression(rule, flat)
+    assert found is not None
+    assert [a.name for a in found[1]] == ["p0"]

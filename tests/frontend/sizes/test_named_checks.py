@@ -114,3 +114,24 @@ def test_a_condition_that_may_not_hold_is_checked_where_an_operator_requires_it(
     np.testing.assert_array_equal(compiled.run(ones, ones.T), [[7]])
     with pytest.raises(ValueError, match="only defined for"):
         compiled.run(ones, ones.T[:3])
+
+
+def test_a_size_of_a_parameter_that_a_condition_chooses_is_checked() -> None:
+    n, m = (tirx.Var(name, "int64") for name in "nm")
+    x = relax.Var("x", relax.TensorType((m,), "float32"))
+    y = relax.Var("y", relax.TensorType((n,), "float32"))
+    larger = tirx.Select(n > 4, n, tirx.IntImm("int64", 4))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, y]):
+        builder.emit_func_output(builder.match_cast(x, relax.TensorType((larger,), "float32")))
+    compiled = opinfo.compile(builder.get(), [])
+    for count, other in ((4, 2), (4, 4), (6, 6)):
+        result = compiled.run(np.ones(count, "float32"), np.ones(other, "float32"))
+        np.testing.assert_array_equal(result, np.ones(count))
+    for count, other in ((5, 2), (4, 6), (3, 3)):
+        condition = r"\(\(n > 4\) and \(m == n\)\) or \(\(n <= 4\) and \(m == 4\)\)"
+        message = (
+            rf"^main: got m = {count}, n = {other}; [^\n]* only defined for {condition}[^\n]*$"
+        )
+        with pytest.raises(ValueError, match=message):
+            compiled.run(np.ones(count, "float32"), np.ones(other, "float32"))

@@ -13,6 +13,7 @@ from opinfo.frontend.checks.error import FrontendError
 from opinfo.frontend.formats.from_onnx import from_model
 
 from ..against_runtime import compare, floats, model
+from .against_reference import check
 
 pytestmark = pytest.mark.skipif(VERSION < COMPLETE, reason="compiles models")
 make = helper.make_node
@@ -142,3 +143,13 @@ def test_contradictory_displacements_are_refused(
     inputs = {"x": ((1, 2, 5, 5), "float32"), "o": ((1, 18, 3, 3), "float32")}
     with pytest.raises(FrontendError, match=reason):
         from_model(model([node], inputs, weights={"w": floats(*sizes)}, opset=19), {})
+
+
+def test_a_window_of_minus_infinity() -> None:
+    """TVM's pools start and pad with the lowest finite number, those of ONNX Runtime partly."""
+    nodes = [make("MaxPool", ["x"], ["y"], kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[2, 2]),
+             make("GlobalMaxPool", ["x"], ["z"])]  # fmt: skip
+    proto = model(nodes, {"x": ([1, 2, "h", 7], "float32")}, ["y", "z"])
+    x = floats(1, 2, 6, 7)
+    x[0, 0] = x[0, 1, :4] = -np.inf
+    check(proto, {"x": x})

@@ -45,6 +45,19 @@ def test_largest_elements_with_positions_keep_nan() -> None:
     agrees(pools, (x[None, None],))
 
 
+def test_what_differs_from_itself_is_nan() -> None:
+    """TVM simplifies `x == x` to true; torch decomposes `nanmean` into it."""
+
+    def tests(x: Any, n: Any) -> Any:
+        return x == x, x != x, x[:2].nanmean(1), x.nansum(0), n == n, n != n
+
+    x = torch.tensor([[NAN, 1, INF], [2, NAN, NAN], [0, -1, 3]])
+    args = (x, torch.arange(3))
+    got = opinfo.compile(imported(tests, args), []).run(*(a.numpy() for a in args))
+    for ours, theirs in zip(got, tests(*args), strict=True):
+        torch.testing.assert_close(torch.from_numpy(ours), theirs)
+
+
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 def test_offsets_of_bags_that_do_not_rise_to_the_count_fail(mode: str) -> None:
     table, rows = torch.randn(10, 4), torch.tensor([1, 2, 3, 4, 5])

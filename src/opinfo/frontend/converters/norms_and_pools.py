@@ -8,6 +8,7 @@ from typing import Any
 
 from tvm import relax, tirx
 
+from ..formulas.float_extrema import extremum_of_floats
 from .nodes.arguments import Converter, arguments
 from .pool_positions import is_read, largest
 
@@ -132,8 +133,9 @@ def _adaptive_max_pool(rank: int) -> Converter:
         before, after = node.args[0].meta["val"].shape[-rank:], list(args["output_size"])
         if not is_read(node, 1):
             if after == [1] * rank:
-                axes = [k - rank for k in range(rank)]
-                return [emit(relax.op.max(x, axes, keepdims=True)), None]
+                axes = list(range(x.ty.ndim - rank, x.ty.ndim))
+                return [importer.block_builder.emit_te(extremum_of_floats, x, axes, True, True),
+                        None]  # fmt: skip
             even = all(
                 isinstance(b, int) and b % a == 0 for b, a in zip(before, after, strict=True)
             )

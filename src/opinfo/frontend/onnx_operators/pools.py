@@ -12,6 +12,7 @@ from ..formulas.largest_of_windows import largest_of_windows
 from ..onnx_graph.conversion.converter_table import converts
 from ..onnx_graph.onnx_node import OnnxNode, dims_of
 from ..onnx_graph.values import Dim
+from .arithmetic.extrema import largest_of_floats
 from .convolution import LAYOUTS, Window, prepadded, require_reach, window
 from .shaping.padded_tensors import padded
 
@@ -203,7 +204,7 @@ def global_average_pool(node: OnnxNode) -> Any:
 @converts("GlobalMaxPool")
 def global_max_pool(node: OnnxNode) -> Any:
     """Return the maximum of each channel."""
-    return relax.op.max(node.tensor(0), list(range(2, node.rank(0))), keepdims=True)
+    return largest_of_floats(node, node.tensor(0), list(range(2, node.rank(0))))
 
 
 @converts("LpPool")

@@ -30,7 +30,7 @@ def _resized(method: str) -> Converter:
             rounding = "round"
         size = importer._sizes(node)[2:]
         aligned, factors = mode == "align_corners", args["scale_factors"]
-        if not (_ends_differ(node) if aligned else _exact(node, factors)):
+        if not (_aligns(node) if aligned else _exact(node, factors)):
             if _is_static(node):
                 return _by_matrices(importer, node, x)
             return resampled(importer, x, size, factors, method.partition("_")[0], aligned)
@@ -57,10 +57,12 @@ def _is_static(node: Any) -> bool:
     return all(isinstance(extent, int) for extent in extents)
 
 
-def _ends_differ(node: Any) -> bool:
-    """Return whether no extent of the result is 1, where TVM divides by zero if corners align."""
-    known = torch.fx.experimental.symbolic_shapes.statically_known_true
-    return all(known(extent > 1) for extent in node.meta["val"].shape[2:])
+def _aligns(node: Any) -> bool:
+    """Return whether TVM aligns corners: it divides by zero if an extent of the result is 1.
+
+    It computes no bounds of places whose scale is a quotient of symbolic sizes.
+    """
+    return all(isinstance(extent, int) and extent > 1 for extent in node.meta["val"].shape[2:])
 
 
 def _exact(node: Any, factors: Any) -> bool:
