@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from opinfo.analysis import Constant
 
+from ..moves.topi_moves import SHUFFLED
 from ..unseen3.programs import program
 
 _LINEAR = {
@@ -20,7 +21,7 @@ CASES = [
         """,
         "relax.nn.pixel_shuffle",
         upscale_factor=2,
-        also=("relax.layout_transform",),
+        also={"relax.layout_transform": {"index_map": SHUFFLED}},
     ),
     program(
         "bilinear resize by coordinates, clamped at both ends",

@@ -81,7 +81,7 @@ CASES = [
         fo = T.decl_buffer((12, 6), data=out.data)
         m = T.alloc_buffer((1,), scope="local")
         s = T.alloc_buffer((1,), scope="local")
-        for r in T.parallel(12):
+        for r in range(12):
             m[0] = fx[r, 0]
             for k in range(1, 6):
                 m[0] = T.max(m[0], fx[r, k])
@@ -150,7 +150,7 @@ CASES = [
         """
         m = T.alloc_buffer((1,), scope="local")
         v = T.alloc_buffer((1,), scope="local")
-        for q in T.parallel(6):
+        for q in range(6):
             m[0] = T.float32(0)
             for f in range(18):
                 m[0] += x[q // 3, q % 3 * 2 + f // 9, f // 3 % 3, f % 3]

@@ -86,6 +86,7 @@ PROD = tensors(_product, "24,16", "16,32")
 CONV = tensors(_conv, "1,4,7,7", "6,4,3,3")
 SOFTMAX = tensors(lambda x: topi.nn.softmax(x, 1), "6,40")
 _GEMV = tensors(_weights_by_row, "1,1,64", "48,64")
+_TRANSPOSED = {"relax.nn.transposed_matmul": {"transposed": [False, True]}}
 _BY_ROW = {"subscripts": "abc,dc->abd"}
 _3x3 = {"padding": (1, 1, 1, 1)}
 _MM = "relax.matmul"
@@ -105,7 +106,7 @@ CASES = [
     Foreign("dlight for GPUs: product of a batch of one",
             gpu(dlight.gpu.Matmul, tensors(_product, "1,40,16", "16,24")), _MM),
     Foreign("dlight for GPUs: weights by row times a vector",
-            gpu(dlight.gpu.GEMV, _GEMV), "relax.einsum", _BY_ROW),
+            gpu(dlight.gpu.GEMV, _GEMV), "relax.einsum", _BY_ROW, also=_TRANSPOSED),
     Foreign("dlight for GPUs: sum of rows",
             gpu(dlight.gpu.Reduction, tensors(lambda x: topi.sum(x, 1), "6,40")),
             "relax.sum", {"axis": [1]}),
@@ -122,7 +123,7 @@ CASES = [
     Foreign("dlight for GPUs: maximum, fallback",
             gpu(dlight.gpu.Fallback, tensors(topi.maximum, "5,7", "5,7")), "relax.maximum"),
     Foreign("dlight for CPUs: weights by row times a vector",
-            partial(_dlight, dlight.cpu.GEMV, _CPU, _GEMV), "relax.einsum", _BY_ROW),
+            partial(_dlight, dlight.cpu.GEMV, _CPU, _GEMV), "relax.einsum", _BY_ROW, also=_TRANSPOSED),
     Foreign("dlight for CPUs: softmax", partial(_dlight, dlight.cpu.Reduction, _CPU, SOFTMAX),
             "relax.nn.softmax", {"axis": 1}),
     Foreign("MetaSchedule for CPUs: product", cpu(PROD), _MM),

@@ -152,6 +152,7 @@ CASES = [
         """,
         "relax.einsum",
         subscripts="abc,adc->abd",
+        also={"relax.nn.transposed_matmul": {"transposed": [False, True]}},
     ),
     program(
         "product of int8 with zero points subtracted first: no operator takes them",
