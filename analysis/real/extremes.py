@@ -32,7 +32,7 @@ from .polynomial import (
     times,
     to_term,
 )
-from .reroll import forward, prolong, reroll_operands
+from .sums.reroll import forward, prolong, reroll_operands
 
 _TESTS = {"lt": 1, "le": 1, "gt": -1, "ge": -1}
 

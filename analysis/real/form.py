@@ -50,9 +50,9 @@ from .polynomial import (
     to_term,
 )
 from .real_operations import RULES
-from .reroll import forward, prolong, reroll_sum
 from .shifts import least_shift
 from .signed_extremes import signed
+from .sums.reroll import forward, prolong, reroll_product, reroll_sum
 
 
 def real(term: Term) -> Term:
@@ -87,7 +87,11 @@ class _Real:
             return term
         if term.dtype not in REAL:
             return term if isinstance(term, Const) or _jumps(term) else rebuild(term, self)
-        return to_term(reroll_sum(self.poly(term), term.dtype), term.dtype)
+        rolled = reroll_sum(self.poly(term), term.dtype)
+        out: Poly = {}
+        for mono, coef in rolled.items():
+            out = plus(out, {reroll_product(mono, term.dtype): coef})
+        return to_term(out, term.dtype)
 
     def poly(self, term: Term) -> Poly:
         """Return a floating-point term as a polynomial over atoms in this form."""

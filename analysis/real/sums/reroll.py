@@ -10,15 +10,12 @@ a box, in multiples of a few vectors. Each may be selected where its loads are i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from ..lifting.loops.reduction import canonical
-from ..terms.condition_terms import conj, ge0, ite
-from ..terms.reduction_terms import identity, reduce
-from ..terms.term import (
-    TRUE,
-    CallTerm,
-    Const,
+from ...lifting.loops.reduction import canonical
+from ...terms.condition_terms import ite
+from ...terms.reduction_terms import identity, reduce
+from ...terms.term import (
     Int,
     Load,
     Reduce,
@@ -30,37 +27,120 @@ from ..terms.term import (
     integer,
     load,
 )
-from ..terms.traversal import map_loads, substitute, subterms, tensors
-from .polynomial import Monomial, Poly, combine_all, plus, poly_of
+from ...terms.traversal import substitute, subterms, tensors
+from ..polynomial import Monomial, Poly, combine_all, ordered, plus, poly_of
+from .adjacent import join_adjacent
+from .skeleton import Vector, inside_tensors, open_loads, skeleton_of, with_loads
 
-Vector = tuple[int, ...]
+#: Terms of a sum that is rerolled before it is multiplied.
+_LONG = 4
 
 
 def reroll_sum(poly: Poly, dtype: str) -> Poly:
     """Return a polynomial with its unrolled sums as reductions."""
-    groups: dict[tuple[Term, Term | None, str], list[tuple[Vector, Monomial]]] = {}
+    for closed in (False, True):
+        poly = _rerolled(poly, dtype, closed)
+    return _joined_sums(poly, dtype)
+
+
+def _rerolled(poly: Poly, dtype: str, closed: bool) -> Poly:
+    """The polynomial with its unrolled sums as reductions.
+
+    With ``closed``, sums that are one number for all terms of another one are not moved.
+    """
+    groups: dict[tuple[Term, Term | None, Monomial, str], list[tuple[Vector, Monomial]]] = {}
     for mono, coef in poly.items():
-        parts = _skeleton("add", combine_all("mul", mono, dtype)) if mono else None
+        others = _closed_factors(mono) if closed else ()
+        inside = [x for x in mono if all(x is not y for y in others)]
+        parts = skeleton_of("add", combine_all("mul", inside, dtype), closed) if inside else None
         if parts is not None:
-            key = (parts[0], parts[2], f"{coef:.13e}")
+            key = (parts[0], parts[2], others, f"{coef:.13e}")
             groups.setdefault(key, []).append((parts[1], mono))
     out = dict(poly)
-    for (skeleton, outside, _), members in groups.items():
-        new = _loop("add", skeleton, [v for v, _ in members], dtype, outside)
+    for (skeleton, outside, others, _), members in groups.items():
+        new = _loop("add", skeleton, [v for v, _ in members], dtype, outside, closed)
         if new is None:
             continue
         coef = poly[members[0][1]]
         for _, mono in members:
             del out[mono]
-        out = plus(out, poly_of(new, dtype), coef)
+        out = plus(out, _scaled(poly_of(new, dtype), others), coef)
     return out
+
+
+def _closed_factors(mono: Monomial) -> Monomial:
+    """The sums among several factors."""
+    return tuple(x for x in mono if isinstance(x, Reduce)) if len(mono) > 1 else ()
+
+
+def _scaled(poly: Poly, factors: Monomial) -> Poly:
+    return {ordered((*factors, *m)): c for m, c in poly.items()} if factors else poly
+
+
+def rerolled_factor(poly: Poly, dtype: str) -> Poly:
+    """Return a polynomial that is to be multiplied, with its long unrolled sums as reductions.
+
+    Short sums stay: the products of their terms may cancel, as those of Winograd's transforms do.
+    """
+    sums = sum(any(isinstance(x, Reduce) for x in m) for m in poly)
+    return reroll_sum(poly, dtype) if sums > 1 or len(poly) >= _LONG else poly
+
+
+def _joined_sums(poly: Poly, dtype: str) -> Poly:
+    """The polynomial with reductions of one coefficient and one rest joined where they touch."""
+    while (shorter := _with_one_joined(poly, dtype)) is not None:
+        poly = shorter
+    return poly
+
+
+def _with_one_joined(poly: Poly, dtype: str) -> Poly | None:
+    groups: dict[tuple[Monomial, str], list[tuple[Monomial, Term]]] = {}
+    for mono, coef in poly.items():
+        for whole, others in _parts(mono, dtype):
+            groups.setdefault((others, f"{coef:.13e}"), []).append((mono, whole))
+    for (others, _), members in groups.items():
+        if len(members) < 2 or not any(isinstance(x, Reduce) for _, x in members):
+            continue
+        joined = join_adjacent("add", [x for _, x in members], _same)
+        if len(joined) < len(members):
+            gone = {m for m, _ in members}
+            out = {m: c for m, c in poly.items() if m not in gone}
+            for term in joined:
+                out = plus(out, _scaled(poly_of(term, dtype), others), poly[members[0][0]])
+            return out
+    return None
+
+
+def _parts(mono: Monomial, dtype: str) -> Iterator[tuple[Term, Monomial]]:
+    """Each sum of a monomial and its other factors; the whole where it has none."""
+    sums = dict.fromkeys(x for x in mono if isinstance(x, Reduce) and x.op == "add")
+    for x in sums:
+        rest = list(mono)
+        rest.remove(x)
+        yield x, tuple(rest)
+    if not sums:
+        yield combine_all("mul", mono, dtype), ()
+
+
+def _same(a: Term, b: Term) -> bool:
+    """Whether two terms are equal but for the order of factors."""
+    if isinstance(a, Reduce) and isinstance(b, Reduce) and a.axes == b.axes and a.init is b.init:
+        a, b = a.body, b.body
+    return a is b or (a.dtype == b.dtype and poly_of(a, a.dtype) == poly_of(b, b.dtype))
+
+
+def reroll_product(mono: Monomial, dtype: str) -> Monomial:
+    """Return factors with products over parts of a range as one."""
+    if sum(isinstance(x, Reduce) and x.op == "mul" for x in mono) < 2:
+        return mono
+    return ordered(reroll_operands("mul", mono, dtype))
 
 
 def reroll_operands(op: str, terms: Sequence[Term], dtype: str) -> list[Term]:
     """Return operands of a minimum or maximum, with unrolled ones as a reduction."""
     groups: dict[tuple[Term, Term | None], list[tuple[Vector, Term]]] = {}
     for term in terms:
-        parts = _skeleton(op, term)
+        parts = skeleton_of(op, term)
         if parts is not None:
             groups.setdefault((parts[0], parts[2]), []).append((parts[1], term))
     out = list(terms)
@@ -68,49 +148,16 @@ def reroll_operands(op: str, terms: Sequence[Term], dtype: str) -> list[Term]:
         new = _loop(op, skeleton, [v for v, _ in members], dtype, outside)
         if new is not None:
             out = [t for t in out if all(t is not m for _, m in members)] + [new]
-    return out
-
-
-def _skeleton(op: str, term: Term) -> tuple[Term, Vector, Term | None] | None:
-    """The term without the literals in its loads' indices, if each tensor has one load.
-
-    A selection of what is inside its tensors, and a literal outside, is taken without its
-    condition; the last value is the literal, which is to be put back with it. What is always inside
-    is a selection with the identity of the operation.
-    """
-    choice = isinstance(term, CallTerm) and term.op == "ite" and isinstance(term.args[2], Const)
-    guard, value = (term.args[0], term.args[1]) if choice else (TRUE, term)  # type: ignore[attr-defined]
-    outside: Term | None = None
-    if guard is _inside(value):
-        outside = term.args[2] if choice else identity(op, term.dtype)  # type: ignore[attr-defined]
-        term = value
-    loads = [s for s in subterms(term) if isinstance(s, Load)]
-    if not loads or len({x.tensor for x in loads}) < len(loads):
-        return None
-    loads.sort(key=lambda x: x.tensor.position)
-    shift = {x.tensor: tuple(_literal(i) for i in x.indices) for x in loads}
-
-    def read(tensor: TensorVar, index: tuple[Int, ...]) -> Term:
-        moved = zip(index, shift[tensor], strict=True)
-        return load(tensor, tuple(i - k for i, k in moved))
-
-    vector = tuple(k for x in loads for k in shift[x.tensor])
-    return map_loads(term, tensors(term), read), vector, outside
-
-
-def _inside(term: Term) -> Term:
-    """Whether all its loads are inside their tensors."""
-    loads = [s for s in subterms(term) if isinstance(s, Load)]
-    pairs = [p for x in loads for p in zip(x.indices, x.tensor.shape, strict=True)]
-    return conj(*(c for i, e in pairs for c in (ge0(i), ge0(e - 1 - i))))
-
-
-def _literal(poly: Int) -> int:
-    return next((c for m, c in poly.terms if not m), 0)
+    return join_adjacent(op, out, _same)
 
 
 def _loop(
-    op: str, skeleton: Term, vectors: Sequence[Vector], dtype: str, outside: Term | None
+    op: str,
+    skeleton: Term,
+    vectors: Sequence[Vector],
+    dtype: str,
+    outside: Term | None,
+    closed: bool = False,
 ) -> Term | None:
     """``⊕`` of the skeleton at all vectors, as a reduction over axes."""
     base = min(vectors)
@@ -118,11 +165,8 @@ def _loop(
     if steps is None or len(vectors) != len(set(vectors)) or len(vectors) < 2:
         return None
     axes = [(fresh(integer(n), "r"), step) for n, step in steps]
-    loads = sorted(
-        (s for s in subterms(skeleton) if isinstance(s, Load)), key=lambda x: x.tensor.position
-    )
     starts, place = {}, 0
-    for access in loads:
+    for access in open_loads(skeleton, closed):
         starts[access.tensor] = place
         place += len(access.indices)
 
@@ -132,11 +176,11 @@ def _loop(
             moved.append(poly + base[d] + sum((as_int(a) * s[d] for a, s in axes), integer(0)))
         return load(tensor, tuple(moved))
 
-    body = map_loads(skeleton, tensors(skeleton), read)
+    body = with_loads(skeleton, read, closed)
     unit = identity(op, dtype)
     assert unit is not None
     if outside is not None:
-        body = ite(_inside(body), body, outside)
+        body = ite(inside_tensors(body), body, outside)
     return canonical(forward(reduce(op, tuple(a for a, _ in axes), body, unit, dtype)))
 
 

@@ -1,0 +1,1 @@
+"""Parts of a sum, product or extreme as one reduction."""
