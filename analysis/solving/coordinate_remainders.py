@@ -3,7 +3,8 @@
     x[4*(y // 4) + 3] if y % 4 == 3 else x[4*(y // 4) + 2] if y % 4 == 2 else …        =        x[y]
 
 Where ``y % m == r``, ``m * (y // m)`` is ``y - r``. Programs that are unrolled by m have a branch
-for each remainder, and the branches of one computation are then one term.
+for each remainder, and the branches of one computation are then one term. A simplifier may write
+the remainder as that of ``y + c``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from ..terms.term import CallTerm, Int, Term, Var, as_int, fresh, integer
 from ..terms.traversal import rebuild, subterms
 
 Remainder = tuple[Term, int, int]
-"""A division ``v // m`` with the remainder r of v."""
+"""A division ``(v + c) // m`` with the remainder r of ``v + c``."""
+
+Excluded = Mapping[tuple[Var, int], frozenset[int]]
+"""By coordinate and modulus, the remainders that the coordinate does not have."""
 
 
 def by_coordinate(body: Term) -> Term:
@@ -28,7 +32,7 @@ def by_coordinate(body: Term) -> Term:
     return _rewritten(body, {})
 
 
-def _rewritten(body: Term, excluded: Mapping[Term, frozenset[int]]) -> Term:
+def _rewritten(body: Term, excluded: Excluded) -> Term:
     term = body.atom if isinstance(body, Int) else body
     if not (isinstance(term, CallTerm) and term.op == "ite"):
         return body
@@ -36,15 +40,40 @@ def _rewritten(body: Term, excluded: Mapping[Term, frozenset[int]]) -> Term:
     known = [r for c in parts(condition) if (r := remainder(c)) is not None]
     for division, modulus, rest in known:
         yes = over_value(yes, division, modulus, rest)
-    yes = _rewritten(yes, excluded)
-    if len(known) == 1 == len(parts(condition)):
-        division, modulus, rest = known[0]
-        seen = excluded.get(division, frozenset()) | {rest}
+    within = excluded
+    whole = _of_coordinate(*known[0]) if len(known) == 1 else None
+    if whole is not None and all(_implied(c, *whole) for c in parts(condition)):
+        var, modulus, rest = whole
+        seen = excluded.get((var, modulus), frozenset()) | {rest}
         if len(seen) == modulus - 1:
             (last,) = set(range(modulus)) - seen
-            no = over_value(no, division, modulus, last)
-        excluded = {**excluded, division: seen}
-    return ite(condition, yes, _rewritten(no, excluded))
+            no = _over_coordinate(no, var, modulus, last)
+        excluded = {**excluded, (var, modulus): seen}
+    return ite(condition, _rewritten(yes, within), _rewritten(no, excluded))
+
+
+def _of_coordinate(division: Term, modulus: int, rest: int) -> tuple[Var, int, int] | None:
+    """The coordinate of a division, and its own remainder."""
+    assert isinstance(division, CallTerm)
+    var, shift = _shifted(as_int(division.args[0]))
+    return None if var is None else (var, modulus, (rest - shift) % modulus)
+
+
+def _shifted(value: Int) -> tuple[Var | None, int]:
+    """``v`` and ``c`` of ``v + c``; None for other values."""
+    shift = next((c for m, c in value.terms if not m), 0)
+    var = (value - shift).atom
+    return (var if isinstance(var, Var) else None), shift
+
+
+def _implied(condition: Term, var: Var, modulus: int, rest: int) -> bool:
+    """Whether a coordinate with this remainder fulfils a condition, which may be the remainder."""
+    if remainder(condition) is not None:
+        return True
+    if not (isinstance(condition, CallTerm) and condition.op == "ge0") or var.extent is None:
+        return False
+    found, shift = _shifted(as_int(condition.args[0]))
+    return found is var and rest + shift >= 0  # a coordinate is at least its remainder
 
 
 def remainder(condition: Term) -> Remainder | None:
@@ -58,7 +87,7 @@ def remainder(condition: Term) -> Remainder | None:
         division = mono[0]
         assert isinstance(division, CallTerm)
         value, modulus = as_int(division.args[0]), as_int(division.args[1]).const
-        if modulus is None or abs(coef) != modulus or not isinstance(value.atom, Var):
+        if modulus is None or abs(coef) != modulus or _shifted(value)[0] is None:
             continue
         sign = -1 if coef > 0 else 1  # of v
         shift = (poly - (value - as_int(division) * modulus) * sign).const
@@ -87,6 +116,17 @@ def over_value(term: Term, division: Term, modulus: int, rest: int) -> Term:
         return rebuild(term, go)
 
     return go(term)
+
+
+def _over_coordinate(term: Term, var: Var, modulus: int, rest: int) -> Term:
+    """Return a term with all ``m * ((v + c) // m)`` over ``v``, whose remainder is known."""
+    for division in {s for s in subterms(term) if is_div(s)}:
+        assert isinstance(division, CallTerm)
+        value, divisor = as_int(division.args[0]), as_int(division.args[1]).const
+        found, shift = _shifted(value)
+        if found is var and divisor == modulus:
+            term = over_value(term, division, modulus, (rest + shift) % modulus)
+    return term
 
 
 def as_digits(condition: Term, holds: bool) -> dict[Var, Int] | None:
