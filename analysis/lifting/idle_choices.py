@@ -14,9 +14,23 @@ from typing import TypeVar
 
 from ..proofs.context import has_choice
 from ..proofs.prove import prove
-from ..terms.condition_terms import conj, eq0, ite, negate, parts
-from ..terms.term import FALSE, CallTerm, Int, Load, Term, Var, as_int, bare, integer
-from ..terms.traversal import free, rebuild, substitute
+from ..terms.condition_terms import conj, eq0, ge0, ite, negate, parts
+from ..terms.reduction_terms import identity, reduce
+from ..terms.term import (
+    FALSE,
+    TRUE,
+    CallTerm,
+    Int,
+    Load,
+    Reduce,
+    Term,
+    Var,
+    as_int,
+    bare,
+    integer,
+)
+from ..terms.traversal import free, rebuild, substitute, subterms
+from .loops.reduction import canonical
 
 T = TypeVar("T")
 
@@ -50,13 +64,37 @@ def _chosen(term: Term, facts: Facts, memo: dict[tuple[Term, Facts], Term]) -> T
     no = _simpler(no, (*facts, negate(condition)), memo)
     for kept, other, points in special_places(condition, yes, no):
         at = [m for m in points if not any(substitute(f, m) is FALSE for f in facts)]
-        if all(substitute(kept, m) is substitute(other, m) for m in at):
+        if all(_equal_at(kept, other, m) for m in at):
             return as_int(kept) if isinstance(term, Int) else kept
+        usual = condition if kept is yes else negate(condition)
+        inside = _inside(kept, (*facts, usual))
+        if inside is not None and all(_equal_at(inside, other, m) for m in at):
+            return inside
     for kept, other, case in ((yes, no, negate(condition)), (no, yes, condition)):
         if _is_same_place(kept, other, (*facts, case)):
             return kept
     out = ite(condition, yes, no)
     return as_int(out) if isinstance(term, Int) else out
+
+
+def _inside(term: Term, facts: Facts) -> Term | None:
+    """A sum without the terms outside its tensors, if it has none where the facts hold."""
+    unit = identity(term.op, term.dtype) if isinstance(term, Reduce) else None
+    if not isinstance(term, Reduce) or unit is None or isinstance(term.body, Int):
+        return None
+    loads = [s for s in subterms(term.body) if isinstance(s, Load)]
+    pairs = [p for x in loads for p in zip(x.indices, x.tensor.shape, strict=True)]
+    bounds = conj(*(c for i, e in pairs for c in (ge0(i), ge0(e - 1 - i))))
+    assumed = tuple(p for f in facts for p in parts(f))
+    if bounds is TRUE or not prove(bounds, assumed).proved:
+        return None
+    body = ite(bounds, term.body, unit)
+    return reduce(term.op, term.axes, body, term.init, term.dtype)
+
+
+def _equal_at(term: Term, other: Term, point: dict[Var, Int]) -> bool:
+    first, second = substitute(term, point), substitute(other, point)
+    return first is second or canonical(first) is canonical(second)
 
 
 def _is_same_place(a: Term, b: Term, facts: Facts) -> bool:
