@@ -10,6 +10,7 @@ registers.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import TypeVar
 
 from ..proofs.context import has_choice
@@ -112,24 +113,27 @@ def special_places(condition: Term, yes: T, no: T) -> Iterator[tuple[T, T, list[
     """Yield the usual branch, the special one, and the few coordinates that the latter is for."""
     if isinstance(condition, CallTerm) and condition.op in ("ge0", "eq0"):
         poly = as_int(condition.args[0])
-        usual, special = (no, yes) if condition.op == "eq0" else (yes, no)
         for var in free(poly):
-            values = _left_out(var, poly, condition.op)
-            if values:
-                yield usual, special, [{var: integer(k)} for k in values]
+            holds = _holding(var, poly, condition.op)
+            if holds is None:
+                continue
+            assert var.extent is not None and var.extent.const is not None
+            size = var.extent.const
+            fails = chain(range(holds.start), range(holds.stop, size))
+            if 0 < size - len(holds) <= _MOST:
+                yield yes, no, [{var: integer(k)} for k in fails]
+            if 0 < len(holds) <= _MOST:
+                yield no, yes, [{var: integer(k)} for k in holds]
 
 
-def _left_out(var: Var, poly: Int, op: str) -> list[int] | None:
-    """The few values of a coordinate at which the condition decides for the special branch."""
+def _holding(var: Var, poly: Int, op: str) -> range | None:
+    """The values of a coordinate of a known extent at which a condition on it alone holds."""
     coef = dict(poly.terms).get((var,), 0)
     shift = (poly - as_int(var) * coef).const
     size = None if var.extent is None else var.extent.const
     if shift is None or coef not in (1, -1) or size is None or var.kind == "size":
         return None
     if op == "eq0":
-        values = [-shift * coef]
-    elif coef == 1:  # var >= -shift is the rule
-        values = list(range(min(size, -shift)))
-    else:
-        values = list(range(max(0, shift + 1), size))
-    return values if 0 < len(values) <= _MOST and all(0 <= k < size for k in values) else None
+        return range(-shift * coef, -shift * coef + 1) if 0 <= -shift * coef < size else None
+    bound = min(size, max(0, -shift if coef == 1 else shift + 1))
+    return range(bound, size) if coef == 1 else range(bound)
