@@ -92,6 +92,22 @@ def absorb_init(reduction: Reduce) -> Term:
     return canonical(forward(reduce(reduction.op, reduction.axes, body, init, reduction.dtype)))
 
 
+def of_init(extreme: Term) -> Term:
+    """Return ``max(init, max_k x[k])`` for a maximum that begins with another one; also minima."""
+    if not (isinstance(extreme, Reduce) and _begins_with(extreme.op, extreme.init)):
+        return extreme
+    unit = identity(extreme.op, extreme.dtype)
+    assert unit is not None
+    alone = canonical(reduce(extreme.op, extreme.axes, extreme.body, unit, extreme.dtype))
+    return extreme_of(extreme.op, [extreme.init, alone], extreme.dtype)
+
+
+def _begins_with(op: str, init: Term) -> bool:
+    if isinstance(init, CallTerm) and init.op == op:
+        return any(_begins_with(op, x) for x in init.args)
+    return isinstance(init, Reduce) and init.op == op
+
+
 def _never_wins(op: str, init: Term) -> bool:
     if not isinstance(init, Const) or not isinstance(init.value, (int, float)):
         return False

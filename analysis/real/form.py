@@ -36,7 +36,7 @@ from ..terms.term import (
 from ..terms.traversal import free, rebuild
 from .budget import limited
 from .exponentials import joined
-from .extremes import absorb_init
+from .extremes import absorb_init, of_init
 from .folds import reduced_fold
 from .polynomial import (
     REAL,
@@ -125,7 +125,8 @@ class _Real:
         if reduction.op in ("max", "min"):
             rebuilt = rebuild(reduction, self)
             return poly_of(
-                absorb_init(rebuilt) if isinstance(rebuilt, Reduce) else rebuilt, reduction.dtype
+                of_init(absorb_init(rebuilt)) if isinstance(rebuilt, Reduce) else rebuilt,
+                reduction.dtype,
             )
         if reduction.op != "add":
             return poly_of(rebuild(reduction, self), reduction.dtype)

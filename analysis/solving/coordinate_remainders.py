@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from ..terms.condition_terms import ite, parts
+from ..terms.condition_terms import ite
 from ..terms.integer import floordiv
 from ..terms.quotient import is_div
 from ..terms.term import CallTerm, Int, Term, Var, as_int, fresh, integer
@@ -21,8 +21,8 @@ from ..terms.traversal import rebuild, subterms
 Remainder = tuple[Term, int, int]
 """A division ``(v + c) // m`` with the remainder r of ``v + c``."""
 
-Excluded = Mapping[tuple[Var, int], frozenset[int]]
-"""By coordinate and modulus, the remainders that the coordinate does not have."""
+Allowed = Mapping[tuple[Var, int], frozenset[int]]
+"""By coordinate and modulus, the remainders that the coordinate may have."""
 
 
 def by_coordinate(body: Term) -> Term:
@@ -32,24 +32,61 @@ def by_coordinate(body: Term) -> Term:
     return _rewritten(body, {})
 
 
-def _rewritten(body: Term, excluded: Excluded) -> Term:
+def _rewritten(body: Term, allowed: Allowed) -> Term:
     term = body.atom if isinstance(body, Int) else body
     if not (isinstance(term, CallTerm) and term.op == "ite"):
         return body
     condition, yes, no = term.args
-    known = [r for c in parts(condition) if (r := remainder(c)) is not None]
-    for division, modulus, rest in known:
-        yes = over_value(yes, division, modulus, rest)
-    within = excluded
-    whole = _of_coordinate(*known[0]) if len(known) == 1 else None
-    if whole is not None and all(_implied(c, *whole) for c in parts(condition)):
-        var, modulus, rest = whole
-        seen = excluded.get((var, modulus), frozenset()) | {rest}
-        if len(seen) == modulus - 1:
-            (last,) = set(range(modulus)) - seen
-            no = _over_coordinate(no, var, modulus, last)
-        excluded = {**excluded, (var, modulus): seen}
-    return ite(condition, _rewritten(yes, within), _rewritten(no, excluded))
+    within, without = dict(allowed), dict(allowed)
+    for key in _divided(condition):
+        before = allowed.get(key, frozenset(range(key[1])))
+        may, must = _remainders(condition, *key)
+        within[key], without[key] = before & may, before - must
+    branches = []
+    for branch, now in ((yes, within), (no, without)):
+        for (var, modulus), rests in now.items():
+            if len(rests) == 1 and rests != allowed.get((var, modulus)):
+                branch = _over_coordinate(branch, var, modulus, *rests)
+        branches.append(_rewritten(branch, now))
+    return ite(condition, *branches)
+
+
+def _divided(condition: Term) -> set[tuple[Var, int]]:
+    """The coordinates with their moduli whose remainders occur in a condition."""
+    found = set()
+    for term in subterms(condition):
+        known = remainder(term)
+        whole = None if known is None else _of_coordinate(*known)
+        if whole is not None:
+            found.add(whole[:2])
+    return found
+
+
+def _remainders(condition: Term, var: Var, modulus: int) -> tuple[frozenset[int], frozenset[int]]:
+    """The remainders with which a condition may hold, and those with which it does."""
+    every = frozenset(range(modulus))
+    if not isinstance(condition, CallTerm):
+        return every, frozenset()
+    if condition.op in ("and", "or"):
+        mays, musts = zip(*(_remainders(c, var, modulus) for c in condition.args), strict=True)
+        if condition.op == "and":
+            return every.intersection(*mays), every.intersection(*musts)
+        return frozenset().union(*mays), frozenset().union(*musts)
+    if condition.op == "not":
+        may, must = _remainders(condition.args[0], var, modulus)
+        return every - must, every - may
+    known = remainder(condition)
+    whole = None if known is None else _of_coordinate(*known)
+    if whole is not None and whole[:2] == (var, modulus):
+        return frozenset({whole[2]}), frozenset({whole[2]})
+    if condition.op == "ge0" and var.extent is not None:
+        found, shift = _shifted(as_int(condition.args[0]))
+        if found is var:  # a coordinate is at least its remainder
+            return every, frozenset(r for r in every if r + shift >= 0)
+        found, shift = _shifted(as_int(condition.args[0]) * -1)
+        if found is var:
+            return frozenset(r for r in every if r + shift <= 0), frozenset()
+    return every, frozenset()
 
 
 def _of_coordinate(division: Term, modulus: int, rest: int) -> tuple[Var, int, int] | None:
@@ -64,16 +101,6 @@ def _shifted(value: Int) -> tuple[Var | None, int]:
     shift = next((c for m, c in value.terms if not m), 0)
     var = (value - shift).atom
     return (var if isinstance(var, Var) else None), shift
-
-
-def _implied(condition: Term, var: Var, modulus: int, rest: int) -> bool:
-    """Whether a coordinate with this remainder fulfils a condition, which may be the remainder."""
-    if remainder(condition) is not None:
-        return True
-    if not (isinstance(condition, CallTerm) and condition.op == "ge0") or var.extent is None:
-        return False
-    found, shift = _shifted(as_int(condition.args[0]))
-    return found is var and rest + shift >= 0  # a coordinate is at least its remainder
 
 
 def remainder(condition: Term) -> Remainder | None:
