@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ...lifting.loops.bound_variables import reduces
 from ...lifting.loops.reduction import canonical
 from ...terms.condition_terms import ite
 from ...terms.reduction_terms import identity, reduce
@@ -38,9 +39,10 @@ _LONG = 4
 
 def reroll_sum(poly: Poly, dtype: str) -> Poly:
     """Return a polynomial with its unrolled sums as reductions."""
-    for closed in (False, True):
-        poly = _rerolled(poly, dtype, closed)
-    return _joined_sums(poly, dtype)
+    poly = _rerolled(poly, dtype, closed=False)
+    if not any(reduces(x) for mono in poly for x in mono):
+        return poly
+    return _joined_sums(_rerolled(poly, dtype, closed=True), dtype)
 
 
 def _rerolled(poly: Poly, dtype: str, closed: bool) -> Poly:
@@ -83,7 +85,8 @@ def rerolled_factor(poly: Poly, dtype: str) -> Poly:
     Short sums stay: the products of their terms may cancel, as those of Winograd's transforms do.
     """
     sums = sum(any(isinstance(x, Reduce) for x in m) for m in poly)
-    return reroll_sum(poly, dtype) if sums > 1 or len(poly) >= _LONG else poly
+    loads = {x for m in poly for x in m if isinstance(x, Load)}
+    return reroll_sum(poly, dtype) if sums > 1 or len(loads) >= _LONG else poly
 
 
 def _joined_sums(poly: Poly, dtype: str) -> Poly:
