@@ -19,7 +19,7 @@ from ..terms.integer import floordiv
 from ..terms.reduction_terms import identity, reduce, split_guard
 from ..terms.term import TRUE, ZERO, CallTerm, Const, Reduce, Term, const, integer
 from ..terms.traversal import substitute
-from .polynomial import (
+from .sums.polynomial import (
     REAL,
     Monomial,
     Poly,

@@ -34,11 +34,14 @@ from ..terms.term import (
     remember,
 )
 from ..terms.traversal import free, rebuild
-from .budget import limited
 from .exponentials import joined
 from .extremes import absorb_init, of_init
 from .folds import reduced_fold
-from .polynomial import (
+from .real_operations import RULES
+from .shifts import least_shift
+from .signed_extremes import signed
+from .sums.budget import limited
+from .sums.polynomial import (
     REAL,
     Monomial,
     Poly,
@@ -49,9 +52,6 @@ from .polynomial import (
     product_of,
     to_term,
 )
-from .real_operations import RULES
-from .shifts import least_shift
-from .signed_extremes import signed
 from .sums.reroll import forward, prolong, reroll_product, reroll_sum
 
 

@@ -16,7 +16,7 @@ from ..terms.term import CallTerm, Const, Int, Load, Term, Var, const, raw_call
 from ..terms.traversal import rebuild, substitute
 from .exponentials import exponential, inverse_of, masked, natural
 from .extremes import extreme_of, select_value
-from .polynomial import Monomial, Poly, operands, ordered, plus, poly_of, times, to_term
+from .sums.polynomial import Monomial, Poly, operands, ordered, plus, poly_of, times, to_term
 from .sums.reroll import rerolled_factor
 
 

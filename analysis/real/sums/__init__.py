@@ -1,1 +1,1 @@
-"""Parts of a sum, product or extreme as one reduction."""
+"""Sums of products, and parts of a sum, product or extreme as one reduction."""

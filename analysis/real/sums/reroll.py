@@ -29,8 +29,8 @@ from ...terms.term import (
     load,
 )
 from ...terms.traversal import substitute, subterms, tensors
-from ..polynomial import Monomial, Poly, combine_all, ordered, plus, poly_of
 from .adjacent import join_adjacent
+from .polynomial import Monomial, Poly, combine_all, ordered, plus, poly_of
 from .skeleton import Vector, inside_tensors, open_loads, skeleton_of, with_loads
 
 #: Terms of a sum that is rerolled before it is multiplied.
