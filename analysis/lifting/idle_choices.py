@@ -10,13 +10,28 @@ registers.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import TypeVar
 
 from ..proofs.context import has_choice
 from ..proofs.prove import prove
-from ..terms.condition_terms import conj, eq0, ite, negate, parts
-from ..terms.term import FALSE, CallTerm, Int, Load, Term, Var, as_int, bare, integer
-from ..terms.traversal import free, rebuild, substitute
+from ..terms.condition_terms import conj, eq0, ge0, ite, negate, parts
+from ..terms.reduction_terms import identity, reduce
+from ..terms.term import (
+    FALSE,
+    TRUE,
+    CallTerm,
+    Int,
+    Load,
+    Reduce,
+    Term,
+    Var,
+    as_int,
+    bare,
+    integer,
+)
+from ..terms.traversal import free, rebuild, substitute, subterms
+from .loops.reduction import canonical
 
 T = TypeVar("T")
 
@@ -50,13 +65,37 @@ def _chosen(term: Term, facts: Facts, memo: dict[tuple[Term, Facts], Term]) -> T
     no = _simpler(no, (*facts, negate(condition)), memo)
     for kept, other, points in special_places(condition, yes, no):
         at = [m for m in points if not any(substitute(f, m) is FALSE for f in facts)]
-        if all(substitute(kept, m) is substitute(other, m) for m in at):
+        if all(_equal_at(kept, other, m) for m in at):
             return as_int(kept) if isinstance(term, Int) else kept
+        usual = condition if kept is yes else negate(condition)
+        inside = _inside(kept, (*facts, usual))
+        if inside is not None and all(_equal_at(inside, other, m) for m in at):
+            return inside
     for kept, other, case in ((yes, no, negate(condition)), (no, yes, condition)):
         if _is_same_place(kept, other, (*facts, case)):
             return kept
     out = ite(condition, yes, no)
     return as_int(out) if isinstance(term, Int) else out
+
+
+def _inside(term: Term, facts: Facts) -> Term | None:
+    """A sum without the terms outside its tensors, if it has none where the facts hold."""
+    unit = identity(term.op, term.dtype) if isinstance(term, Reduce) else None
+    if not isinstance(term, Reduce) or unit is None or isinstance(term.body, Int):
+        return None
+    loads = [s for s in subterms(term.body) if isinstance(s, Load)]
+    pairs = [p for x in loads for p in zip(x.indices, x.tensor.shape, strict=True)]
+    bounds = conj(*(c for i, e in pairs for c in (ge0(i), ge0(e - 1 - i))))
+    assumed = tuple(p for f in facts for p in parts(f))
+    if bounds is TRUE or not prove(bounds, assumed).proved:
+        return None
+    body = ite(bounds, term.body, unit)
+    return reduce(term.op, term.axes, body, term.init, term.dtype)
+
+
+def _equal_at(term: Term, other: Term, point: dict[Var, Int]) -> bool:
+    first, second = substitute(term, point), substitute(other, point)
+    return first is second or canonical(first) is canonical(second)
 
 
 def _is_same_place(a: Term, b: Term, facts: Facts) -> bool:
@@ -74,24 +113,27 @@ def special_places(condition: Term, yes: T, no: T) -> Iterator[tuple[T, T, list[
     """Yield the usual branch, the special one, and the few coordinates that the latter is for."""
     if isinstance(condition, CallTerm) and condition.op in ("ge0", "eq0"):
         poly = as_int(condition.args[0])
-        usual, special = (no, yes) if condition.op == "eq0" else (yes, no)
         for var in free(poly):
-            values = _left_out(var, poly, condition.op)
-            if values:
-                yield usual, special, [{var: integer(k)} for k in values]
+            holds = _holding(var, poly, condition.op)
+            if holds is None:
+                continue
+            assert var.extent is not None and var.extent.const is not None
+            size = var.extent.const
+            fails = chain(range(holds.start), range(holds.stop, size))
+            if 0 < size - len(holds) <= _MOST:
+                yield yes, no, [{var: integer(k)} for k in fails]
+            if 0 < len(holds) <= _MOST:
+                yield no, yes, [{var: integer(k)} for k in holds]
 
 
-def _left_out(var: Var, poly: Int, op: str) -> list[int] | None:
-    """The few values of a coordinate at which the condition decides for the special branch."""
+def _holding(var: Var, poly: Int, op: str) -> range | None:
+    """The values of a coordinate of a known extent at which a condition on it alone holds."""
     coef = dict(poly.terms).get((var,), 0)
     shift = (poly - as_int(var) * coef).const
     size = None if var.extent is None else var.extent.const
     if shift is None or coef not in (1, -1) or size is None or var.kind == "size":
         return None
     if op == "eq0":
-        values = [-shift * coef]
-    elif coef == 1:  # var >= -shift is the rule
-        values = list(range(min(size, -shift)))
-    else:
-        values = list(range(max(0, shift + 1), size))
-    return values if 0 < len(values) <= _MOST and all(0 <= k < size for k in values) else None
+        return range(-shift * coef, -shift * coef + 1) if 0 <= -shift * coef < size else None
+    bound = min(size, max(0, -shift if coef == 1 else shift + 1))
+    return range(bound, size) if coef == 1 else range(bound)

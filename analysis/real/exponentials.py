@@ -15,7 +15,7 @@ import math
 import struct
 
 from ..terms.term import CallTerm, Const, Term, raw_call
-from .polynomial import Monomial, Poly, inverse, key_of, ordered, plus, poly_of, times, to_term
+from .sums.polynomial import Monomial, Poly, inverse, key_of, ordered, plus, poly_of, times, to_term
 
 
 def exponential(exponent: Poly, dtype: str) -> Poly:

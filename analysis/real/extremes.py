@@ -19,7 +19,7 @@ from ..terms.integer import floordiv
 from ..terms.reduction_terms import identity, reduce, split_guard
 from ..terms.term import TRUE, ZERO, CallTerm, Const, Reduce, Term, const, integer
 from ..terms.traversal import substitute
-from .polynomial import (
+from .sums.polynomial import (
     REAL,
     Monomial,
     Poly,
@@ -32,7 +32,7 @@ from .polynomial import (
     times,
     to_term,
 )
-from .reroll import forward, prolong, reroll_operands
+from .sums.reroll import forward, prolong, reroll_operands
 
 _TESTS = {"lt": 1, "le": 1, "gt": -1, "ge": -1}
 
@@ -90,6 +90,22 @@ def absorb_init(reduction: Reduce) -> Term:
     if (guard is TRUE and among) or (some and _never_wins(reduction.op, init)):
         init = unit
     return canonical(forward(reduce(reduction.op, reduction.axes, body, init, reduction.dtype)))
+
+
+def of_init(extreme: Term) -> Term:
+    """Return ``max(init, max_k x[k])`` for a maximum that begins with another one; also minima."""
+    if not (isinstance(extreme, Reduce) and _begins_with(extreme.op, extreme.init)):
+        return extreme
+    unit = identity(extreme.op, extreme.dtype)
+    assert unit is not None
+    alone = canonical(reduce(extreme.op, extreme.axes, extreme.body, unit, extreme.dtype))
+    return extreme_of(extreme.op, [extreme.init, alone], extreme.dtype)
+
+
+def _begins_with(op: str, init: Term) -> bool:
+    if isinstance(init, CallTerm) and init.op == op:
+        return any(_begins_with(op, x) for x in init.args)
+    return isinstance(init, Reduce) and init.op == op
 
 
 def _never_wins(op: str, init: Term) -> bool:

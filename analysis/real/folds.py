@@ -14,10 +14,10 @@ from collections.abc import Callable
 from ..terms.reduction_terms import reduce
 from ..terms.term import CallTerm, Fold, Reduce, Term
 from ..terms.traversal import subterms
-from .polynomial import Poly, combine_all, operands, to_term
 from .rescaled import rescaled_sum, without_constants
 from .running import PolyOf, running_moment
 from .running_windows import telescoped
+from .sums.polynomial import Poly, combine_all, operands, to_term
 
 Form = Callable[[Term], Term]
 

@@ -34,11 +34,14 @@ from ..terms.term import (
     remember,
 )
 from ..terms.traversal import free, rebuild
-from .budget import limited
 from .exponentials import joined
-from .extremes import absorb_init
+from .extremes import absorb_init, of_init
 from .folds import reduced_fold
-from .polynomial import (
+from .real_operations import RULES
+from .shifts import least_shift
+from .signed_extremes import signed
+from .sums.budget import limited
+from .sums.polynomial import (
     REAL,
     Monomial,
     Poly,
@@ -49,10 +52,7 @@ from .polynomial import (
     product_of,
     to_term,
 )
-from .real_operations import RULES
-from .reroll import forward, prolong, reroll_sum
-from .shifts import least_shift
-from .signed_extremes import signed
+from .sums.reroll import forward, prolong, reroll_product, reroll_sum
 
 
 def real(term: Term) -> Term:
@@ -87,7 +87,11 @@ class _Real:
             return term
         if term.dtype not in REAL:
             return term if isinstance(term, Const) or _jumps(term) else rebuild(term, self)
-        return to_term(reroll_sum(self.poly(term), term.dtype), term.dtype)
+        rolled = reroll_sum(self.poly(term), term.dtype)
+        out: Poly = {}
+        for mono, coef in rolled.items():
+            out = plus(out, {reroll_product(mono, term.dtype): coef})
+        return to_term(out, term.dtype)
 
     def poly(self, term: Term) -> Poly:
         """Return a floating-point term as a polynomial over atoms in this form."""
@@ -121,7 +125,8 @@ class _Real:
         if reduction.op in ("max", "min"):
             rebuilt = rebuild(reduction, self)
             return poly_of(
-                absorb_init(rebuilt) if isinstance(rebuilt, Reduce) else rebuilt, reduction.dtype
+                of_init(absorb_init(rebuilt)) if isinstance(rebuilt, Reduce) else rebuilt,
+                reduction.dtype,
             )
         if reduction.op != "add":
             return poly_of(rebuild(reduction, self), reduction.dtype)

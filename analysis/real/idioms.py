@@ -14,7 +14,7 @@ from ..lifting.effects.tensor_expression import TensorExpression
 from ..terms.term import CallTerm, Const, Reduce, Term, const, raw_call
 from ..terms.traversal import rebuild
 from .form import real
-from .polynomial import REAL, combine_all, operands
+from .sums.polynomial import REAL, combine_all, operands
 
 
 def idiomatic(lifted: TensorExpression) -> TensorExpression:

@@ -16,7 +16,8 @@ from ..terms.term import CallTerm, Const, Int, Load, Term, Var, const, raw_call
 from ..terms.traversal import rebuild, substitute
 from .exponentials import exponential, inverse_of, masked, natural
 from .extremes import extreme_of, select_value
-from .polynomial import Monomial, Poly, operands, ordered, plus, poly_of, times, to_term
+from .sums.polynomial import Monomial, Poly, operands, ordered, plus, poly_of, times, to_term
+from .sums.reroll import rerolled_factor
 
 
 class RealForm(Protocol):
@@ -43,7 +44,8 @@ def _mul(to_real: RealForm, call: CallTerm) -> Poly:
             condition, *factors = choice.args
             products = (raw_call("mul", (x, other), call.dtype) for x in factors)
             return _ite(to_real, raw_call("ite", (condition, *products), call.dtype))
-    return times(to_real.poly(call.args[0]), to_real.poly(call.args[1]), call.dtype)
+    a, b = (rerolled_factor(to_real.poly(x), call.dtype) for x in call.args)
+    return times(a, b, call.dtype)
 
 
 def _is_choice(term: Term) -> TypeGuard[CallTerm]:
@@ -53,7 +55,7 @@ def _is_choice(term: Term) -> TypeGuard[CallTerm]:
 
 
 def _div(to_real: RealForm, call: CallTerm) -> Poly:
-    num, den = to_real.poly(call.args[0]), to_real.poly(call.args[1])
+    num, den = (rerolled_factor(to_real.poly(x), call.dtype) for x in call.args)
     return times(num, inverse_of(den, call.dtype), call.dtype)
 
 
@@ -87,6 +89,7 @@ def _tanh(to_real: RealForm, call: CallTerm) -> Poly:
 def _pow(to_real: RealForm, call: CallTerm) -> Poly:
     base, exponent = to_real.poly(call.args[0]), to_real.poly(call.args[1])
     if exponent == {(): 2.0}:
+        base = rerolled_factor(base, call.dtype)
         return times(base, base, call.dtype)
     if base == {(): 2.0}:
         return _power(natural(exponent, call.dtype), call.dtype)

@@ -33,7 +33,7 @@ from ..terms.term import (
     raw_call,
 )
 from ..terms.traversal import replace, substitute, subterms
-from .polynomial import Monomial, Poly, operands, ordered, plus, poly_of, to_term
+from .sums.polynomial import Monomial, Poly, operands, ordered, plus, poly_of, to_term
 
 PolyOf = Callable[[Term], Poly]
 

@@ -16,7 +16,7 @@ from ..terms.order import positive
 from ..terms.reduction_terms import reduce
 from ..terms.term import FOREVER, CallTerm, Const, Fold, Int, Term, as_int, const, raw_call
 from ..terms.traversal import subterms
-from .polynomial import Poly, inverse, ordered, plus, times, to_term
+from .sums.polynomial import Poly, inverse, ordered, plus, times, to_term
 
 PolyOf = Callable[[Term], Poly]
 

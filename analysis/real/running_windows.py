@@ -10,8 +10,8 @@ from __future__ import annotations
 from ..terms.order import nonneg
 from ..terms.term import CallTerm, Fold, Int, Term, as_int, integer
 from ..terms.traversal import free, substitute, subterms
-from .polynomial import Monomial, Poly, ordered, plus
 from .running import PolyOf, nonzero
+from .sums.polynomial import Monomial, Poly, ordered, plus
 
 #: The most elements of a running window.
 _WIDEST = 32

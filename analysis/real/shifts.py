@@ -18,7 +18,7 @@ from ..terms.condition_terms import ite
 from ..terms.reduction_terms import reduce, split_guard
 from ..terms.term import TRUE, CallTerm, Const, Reduce, Term, as_int, const
 from ..terms.traversal import free, replace, substitute, subterms
-from .polynomial import Monomial, Poly, ordered, plus, poly_of, to_term
+from .sums.polynomial import Monomial, Poly, ordered, plus, poly_of, to_term
 
 
 def least_shift(poly: Poly) -> Poly:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..terms.term import CallTerm, Const, Term
 from .extremes import EXTREMES, extreme_of
-from .polynomial import REAL, Poly, key_of, operands, plus, poly_of, to_term
+from .sums.polynomial import REAL, Poly, key_of, operands, plus, poly_of, to_term
 
 
 def signed(poly: Poly, dtype: str) -> Poly:

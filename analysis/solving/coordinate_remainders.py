@@ -3,7 +3,8 @@
     x[4*(y // 4) + 3] if y % 4 == 3 else x[4*(y // 4) + 2] if y % 4 == 2 else …        =        x[y]
 
 Where ``y % m == r``, ``m * (y // m)`` is ``y - r``. Programs that are unrolled by m have a branch
-for each remainder, and the branches of one computation are then one term.
+for each remainder, and the branches of one computation are then one term. A simplifier may write
+the remainder as that of ``y + c``.
 """
 
 from __future__ import annotations
@@ -11,14 +12,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from ..terms.condition_terms import ite, parts
+from ..terms.condition_terms import ite
 from ..terms.integer import floordiv
 from ..terms.quotient import is_div
 from ..terms.term import CallTerm, Int, Term, Var, as_int, fresh, integer
 from ..terms.traversal import rebuild, subterms
 
 Remainder = tuple[Term, int, int]
-"""A division ``v // m`` with the remainder r of v."""
+"""A division ``(v + c) // m`` with the remainder r of ``v + c``."""
+
+Allowed = Mapping[tuple[Var, int], frozenset[int]]
+"""By coordinate and modulus, the remainders that the coordinate may have."""
 
 
 def by_coordinate(body: Term) -> Term:
@@ -28,23 +32,75 @@ def by_coordinate(body: Term) -> Term:
     return _rewritten(body, {})
 
 
-def _rewritten(body: Term, excluded: Mapping[Term, frozenset[int]]) -> Term:
+def _rewritten(body: Term, allowed: Allowed) -> Term:
     term = body.atom if isinstance(body, Int) else body
     if not (isinstance(term, CallTerm) and term.op == "ite"):
         return body
     condition, yes, no = term.args
-    known = [r for c in parts(condition) if (r := remainder(c)) is not None]
-    for division, modulus, rest in known:
-        yes = over_value(yes, division, modulus, rest)
-    yes = _rewritten(yes, excluded)
-    if len(known) == 1 == len(parts(condition)):
-        division, modulus, rest = known[0]
-        seen = excluded.get(division, frozenset()) | {rest}
-        if len(seen) == modulus - 1:
-            (last,) = set(range(modulus)) - seen
-            no = over_value(no, division, modulus, last)
-        excluded = {**excluded, division: seen}
-    return ite(condition, yes, _rewritten(no, excluded))
+    within, without = dict(allowed), dict(allowed)
+    for key in _divided(condition):
+        before = allowed.get(key, frozenset(range(key[1])))
+        may, must = _remainders(condition, *key)
+        within[key], without[key] = before & may, before - must
+    branches = []
+    for branch, now in ((yes, within), (no, without)):
+        for (var, modulus), rests in now.items():
+            if len(rests) == 1 and rests != allowed.get((var, modulus)):
+                branch = _over_coordinate(branch, var, modulus, *rests)
+        branches.append(_rewritten(branch, now))
+    return ite(condition, *branches)
+
+
+def _divided(condition: Term) -> set[tuple[Var, int]]:
+    """The coordinates with their moduli whose remainders occur in a condition."""
+    found = set()
+    for term in subterms(condition):
+        known = remainder(term)
+        whole = None if known is None else _of_coordinate(*known)
+        if whole is not None:
+            found.add(whole[:2])
+    return found
+
+
+def _remainders(condition: Term, var: Var, modulus: int) -> tuple[frozenset[int], frozenset[int]]:
+    """The remainders with which a condition may hold, and those with which it does."""
+    every = frozenset(range(modulus))
+    if not isinstance(condition, CallTerm):
+        return every, frozenset()
+    if condition.op in ("and", "or"):
+        mays, musts = zip(*(_remainders(c, var, modulus) for c in condition.args), strict=True)
+        if condition.op == "and":
+            return every.intersection(*mays), every.intersection(*musts)
+        return frozenset().union(*mays), frozenset().union(*musts)
+    if condition.op == "not":
+        may, must = _remainders(condition.args[0], var, modulus)
+        return every - must, every - may
+    known = remainder(condition)
+    whole = None if known is None else _of_coordinate(*known)
+    if whole is not None and whole[:2] == (var, modulus):
+        return frozenset({whole[2]}), frozenset({whole[2]})
+    if condition.op == "ge0" and var.extent is not None:
+        found, shift = _shifted(as_int(condition.args[0]))
+        if found is var:  # a coordinate is at least its remainder
+            return every, frozenset(r for r in every if r + shift >= 0)
+        found, shift = _shifted(as_int(condition.args[0]) * -1)
+        if found is var:
+            return frozenset(r for r in every if r + shift <= 0), frozenset()
+    return every, frozenset()
+
+
+def _of_coordinate(division: Term, modulus: int, rest: int) -> tuple[Var, int, int] | None:
+    """The coordinate of a division, and its own remainder."""
+    assert isinstance(division, CallTerm)
+    var, shift = _shifted(as_int(division.args[0]))
+    return None if var is None else (var, modulus, (rest - shift) % modulus)
+
+
+def _shifted(value: Int) -> tuple[Var | None, int]:
+    """``v`` and ``c`` of ``v + c``; None for other values."""
+    shift = next((c for m, c in value.terms if not m), 0)
+    var = (value - shift).atom
+    return (var if isinstance(var, Var) else None), shift
 
 
 def remainder(condition: Term) -> Remainder | None:
@@ -58,7 +114,7 @@ def remainder(condition: Term) -> Remainder | None:
         division = mono[0]
         assert isinstance(division, CallTerm)
         value, modulus = as_int(division.args[0]), as_int(division.args[1]).const
-        if modulus is None or abs(coef) != modulus or not isinstance(value.atom, Var):
+        if modulus is None or abs(coef) != modulus or _shifted(value)[0] is None:
             continue
         sign = -1 if coef > 0 else 1  # of v
         shift = (poly - (value - as_int(division) * modulus) * sign).const
@@ -87,6 +143,17 @@ def over_value(term: Term, division: Term, modulus: int, rest: int) -> Term:
         return rebuild(term, go)
 
     return go(term)
+
+
+def _over_coordinate(term: Term, var: Var, modulus: int, rest: int) -> Term:
+    """Return a term with all ``m * ((v + c) // m)`` over ``v``, whose remainder is known."""
+    for division in {s for s in subterms(term) if is_div(s)}:
+        assert isinstance(division, CallTerm)
+        value, divisor = as_int(division.args[0]), as_int(division.args[1]).const
+        found, shift = _shifted(value)
+        if found is var and divisor == modulus:
+            term = over_value(term, division, modulus, (rest + shift) % modulus)
+    return term
 
 
 def as_digits(condition: Term, holds: bool) -> dict[Var, Int] | None:

@@ -11,7 +11,7 @@ from itertools import permutations
 from ...lifting.effects.tensor_expression import TensorExpression
 from ...proposal.proposal import Proposal
 from ...real import real
-from ...real.polynomial import operands
+from ...real.sums.polynomial import operands
 from ...registry import recogniser
 from ...results.op_info import Refusal
 from ...terms.term import CallTerm, Const, Int, Load, Reduce, TensorVar, Term, const

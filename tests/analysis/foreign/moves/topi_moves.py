@@ -9,7 +9,7 @@ from ..case import Foreign, tensors
 nn = topi.nn
 
 #: Channels are ``c * 4 + dy * 2 + dx``.
-_SHUFFLED = (
+SHUFFLED = (
     "T.index_map(lambda i0, i1, i2, i3: (i0, i1 // T.int64(4), i2 * T.int64(2) + "
     "i1 // T.int64(2) % T.int64(2), i3 * T.int64(2) + i1 % T.int64(2)))"
 )
@@ -137,7 +137,7 @@ CASES = [
         tensors(lambda x: nn.depth_to_space(x, 2, "NCHW", "CRD"), "1,8,3,3"),
         "relax.nn.pixel_shuffle",
         {"upscale_factor": 2},
-        also={"relax.layout_transform": {"index_map": _SHUFFLED}},
+        also={"relax.layout_transform": {"index_map": SHUFFLED}},
     ),
     Foreign(
         "topi depth_to_space, DCR",

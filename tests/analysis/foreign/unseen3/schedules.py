@@ -208,9 +208,9 @@ _GONE = (
     _t.LowerMatchBuffer(),
 )  # fmt: skip
 _PIPELINE = (*_GONE, _t.InjectSoftwarePipeline(), _t.LowerOpaqueBlock())
-_FLAT = (*_GONE, _t.LowerOpaqueBlock(), tirx.transform.FlattenBuffer())
-_UNROLLED = (
-    *_FLAT, tirx.transform.VectorizeLoop(), tirx.transform.UnrollLoop(),
+FLAT = (*_GONE, _t.LowerOpaqueBlock(), tirx.transform.FlattenBuffer())
+UNROLLED = (
+    *FLAT, tirx.transform.VectorizeLoop(), tirx.transform.UnrollLoop(),
     tirx.transform.StmtSimplify(), tirx.transform.RemoveNoOp(),
 )  # fmt: skip
 _PARTS = (*_GONE, _t.LowerOpaqueBlock(), _t.LoopPartition(), tirx.transform.StmtSimplify())
@@ -247,12 +247,12 @@ CASES = [
     ),
     Foreign(
         "product: uneven splits, flat and unrolled",
-        lowered(_at(split_unevenly, PROD), *_UNROLLED),
+        lowered(_at(split_unevenly, PROD), *UNROLLED),
         _MM,
     ),
     Foreign(
         "product: threads and shared tiles, flat",
-        lowered(_at(threads_and_shared, PROD), *_FLAT),
+        lowered(_at(threads_and_shared, PROD), *FLAT),
         _MM,
     ),
     Foreign(
@@ -269,7 +269,7 @@ CASES = [
     ),
     Foreign(
         "convolution: padded at each tile, flat and unrolled",
-        lowered(_at(conv_padded_at_tile, CONV), *_UNROLLED),
+        lowered(_at(conv_padded_at_tile, CONV), *UNROLLED),
         "relax.nn.conv2d",
         _CONV,
     ),
@@ -285,19 +285,19 @@ CASES = [
     Foreign("sum in two stages", _at(summed_in_two_stages, SUM), "relax.sum", {"axis": [1]}),
     Foreign(
         "sum in two stages, flat",
-        lowered(_at(summed_in_two_stages, SUM), *_FLAT),
+        lowered(_at(summed_in_two_stages, SUM), *FLAT),
         "relax.sum",
         {"axis": [1]},
     ),
     Foreign(
         "maximum pool: uneven, unrolled",
-        lowered(_at(pool_uneven, POOL), *_UNROLLED),
+        lowered(_at(pool_uneven, POOL), *UNROLLED),
         "relax.nn.max_pool2d",
         _POOL,
     ),
     Foreign("addition: vectors in threads with a predicate", _at(add_vectors, ADD), "relax.add"),
     Foreign(
-        "addition: vectors in threads, flat", lowered(_at(add_vectors, ADD), *_FLAT), "relax.add"
+        "addition: vectors in threads, flat", lowered(_at(add_vectors, ADD), *FLAT), "relax.add"
     ),
     Foreign(
         "layer norm: sums of two in parts",

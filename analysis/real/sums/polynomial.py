@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from ..terms.order import positive
-from ..terms.term import CallTerm, Const, Int, Term, const, raw_call
-from ..terms.traversal import free, subterms
+from ...terms.order import positive
+from ...terms.term import CallTerm, Const, Int, Term, const, raw_call
+from ...terms.traversal import free, subterms
 from .budget import TooLarge, spend
 
 Monomial = tuple[Term, ...]

@@ -1,0 +1,1 @@
+"""Sums of products, and parts of a sum, product or extreme as one reduction."""
