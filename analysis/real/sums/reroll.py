@@ -127,8 +127,9 @@ def _parts(mono: Monomial, dtype: str) -> Iterator[tuple[Term, Monomial]]:
 
 def _same(a: Term, b: Term) -> bool:
     """Whether two terms are equal but for the order of factors."""
-    if isinstance(a, Reduce) and isinstance(b, Reduce) and a.axes == b.axes and a.init is b.init:
-        a, b = a.body, b.body
+    if isinstance(a, Reduce) and isinstance(b, Reduce):
+        if (a.op, a.axes, a.init, a.dtype) == (b.op, b.axes, b.init, b.dtype):
+            a, b = a.body, b.body
     return a is b or (a.dtype == b.dtype and poly_of(a, a.dtype) == poly_of(b, b.dtype))
 
 

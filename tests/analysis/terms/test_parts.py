@@ -111,3 +111,33 @@ def test_products_in_halves(count: int, stride: int, op: str, name: str) -> None
     func = written("x 3,8; out 3", PRODUCT.format(count=count, stride=stride, op=op))
     found = op_info(func)
     assert (found.name if isinstance(found, OpInfo) else "") == name
+
+
+OTHER = """
+s = T.alloc_buffer((1,), scope="local")
+m = T.alloc_buffer((1,), scope="local")
+for i in range(2):
+    s[0] = T.float32(0)
+    m[0] = T.float32(0)
+    for j, k in T.grid(3, 8):
+        s[0] += x[i, j, k]
+    for j in range(3):
+        m[0] = {step}
+    out[i] = s[0] + m[0]
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "name"),
+    [
+        ("m[0] + x[i, j, 8]", "relax.sum"),
+        ("T.max(m[0], x[i, j, 8])", ""),
+        ("T.min(m[0], x[i, j, 8])", ""),
+    ],
+)
+def test_an_extreme_from_zero_does_not_continue_a_sum(step: str, name: str) -> None:
+    func = written("x 2,3,9; out 2", OTHER.format(step=step))
+    found = op_info(func)
+    assert (found.name if isinstance(found, OpInfo) else "") == name
+    for c in lift(func).outputs:
+        assert compare(c, real(c.body))
