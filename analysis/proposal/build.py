@@ -18,7 +18,7 @@ from .attribute_values import to_prim
 from .call_op import NotBuilt, call_op
 from .legalise import Legalised, legalise
 from .legalised_cache import Key, KnownFunction, key_of, recall, remember
-from .lower_max_pool import TVM_RULES
+from .lower_max_pool import TVM_RULES, reads_in_each_window
 from .proposal import Constant, Proposal
 
 
@@ -49,7 +49,8 @@ def rebuild(proposal: Proposal, lifted: TensorExpression) -> Rebuilt:
     """
     dtype = _dtype(proposal, lifted)
     rule = TVM_RULES.get(proposal.name)
-    rule = rule if rule is not None and _has_lowest(lifted) else None
+    if rule is not None and not (_has_lowest(lifted) and _hides_start(proposal, lifted)):
+        rule = None
     key = None if rule else key_of(proposal, lifted, dtype)
     cached = recall(key)
     if cached is not None:
@@ -66,6 +67,15 @@ def _has_lowest(lifted: TensorExpression) -> bool:
         for output in lifted.outputs
         for term in subterms(output.body)
     )
+
+
+def _hides_start(proposal: Proposal, lifted: TensorExpression) -> bool:
+    """Return whether a maximum pool shows nowhere with what it begins."""
+    operand = proposal.operands[0]
+    data = None if isinstance(operand, Constant) else lifted.params[operand]
+    if not isinstance(data, TensorVar):
+        return False
+    return reads_in_each_window(proposal.attrs, [extent.const for extent in data.shape])
 
 
 def _from_cache(cached: KnownFunction, lifted: TensorExpression) -> Rebuilt:

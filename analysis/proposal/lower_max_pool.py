@@ -2,12 +2,13 @@
 
 TVM starts and pads with the lowest finite number, so that the maximum of a window of -inf alone is
 -3.4e38. ONNX, torch and the libraries have -inf. The PrimFunc is otherwise the one that TVM makes.
-A PrimFunc that starts with the lowest number is compared with what TVM's own rule makes.
+A PrimFunc that starts with the lowest number is compared with what TVM's own rule makes, unless a
+window is of padding alone: its maximum is the initial value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tvm
@@ -63,6 +64,33 @@ def spatial_axes(layout: str) -> list[int]:
     """Return the axes of D, H and W, in this order, of a layout such as ``NHWC`` or ``NCHW4c``."""
     letters = [letter for letter in layout if letter.isalpha()]
     return [letters.index(letter) for letter in "DHW" if letter in letters]
+
+
+def reads_in_each_window(attrs: Mapping[str, Any], extents: Sequence[int | None]) -> bool:
+    """Return whether no window is of padding alone, so that its initial value does not show.
+
+    Args:
+        attrs: Those of a maximum pool.
+        extents: The sizes of its operand, in its layout; None if not known.
+    """
+    axes = spatial_axes(attrs["layout"])
+    padding = _numbers(attrs["padding"])
+    for k, axis in enumerate(axes):
+        size, stride, dilation = (
+            int(attrs[name][k]) for name in ("pool_size", "strides", "dilation")
+        )
+        before, after = padding[k], padding[len(axes) + k]
+        beyond = after + (stride - 1 if attrs["ceil_mode"] else 0)
+        extent = extents[axis]
+        if max(before, beyond) <= 0 or (dilation == 1 and max(before, beyond) < size):
+            continue  # a window without gaps that begins or ends inside
+        if extent is None:
+            return False
+        last = extent + beyond - (size - 1) * dilation
+        for start in range(-before, last, stride):
+            if not any(0 <= start + j * dilation < extent for j in range(size)):
+                return False
+    return True
 
 
 def _numbers(values: Any) -> list[int]:

@@ -12,10 +12,13 @@ import tvm
 from torch.nn import functional as F
 from tvm import relax, tirx
 
-from opinfo.analysis import op_info
+from opinfo.analysis import OpInfo, op_info
 from opinfo.analysis.proposal.legalise import legalise, legalise_module
-from opinfo.analysis.proposal.lower_max_pool import TVM_RULES
+from opinfo.analysis.proposal.lower_max_pool import TVM_RULES, reads_in_each_window
 from opinfo.testing.unoptimised import unoptimised
+
+from ..foreign.execute import difference
+from ..foreign.unseen3.programs import written
 
 N, H = (tirx.Var(name, "int64") for name in "nh")
 
@@ -130,3 +133,47 @@ def test_the_pool_is_recovered_exactly(by_tvm: bool, shape: Any) -> None:
     info = op_info(func)
     assert (info.name, info.certificate.kind) == ("relax.nn.max_pool2d", "rebuilt")
     assert info.attrs["padding"] == (1, 1, 1, 1)
+
+
+POOL = """
+for c, t in T.grid(2, {windows}):
+    out[0, c, t] = {start}
+    for k in range(3):
+        out[0, c, t] = T.max(out[0, c, t], T.if_then_else(
+            1 <= t * 2 + k and t * 2 + k < 7, x[0, c, t * 2 + k - 1], {start}))
+"""
+LOWEST = "T.float32(-3.4028234663852886e+38)"
+
+
+@pytest.mark.parametrize(
+    ("start", "windows", "name"),
+    [('T.float32("-inf")', 3, "relax.nn.max_pool1d"), (LOWEST, 3, "relax.nn.max_pool1d"),
+     ('T.float32("-inf")', 5, "relax.nn.max_pool1d"), (LOWEST, 5, ""),
+     ("T.float32(0)", 3, ""), ("T.float32(0)", 5, "")],
+)  # fmt: skip
+def test_a_window_of_padding_alone_shows_the_start(start: str, windows: int, name: str) -> None:
+    """Three windows read data; the last of five is of padding."""
+    func = written(f"x 1,2,6; out 1,2,{windows}", POOL.format(start=start, windows=windows))
+    found = op_info(func)
+    assert (found.name if isinstance(found, OpInfo) else "") == name
+    if isinstance(found, OpInfo):
+        assert not difference(func, found.name, found.attrs, found.operands)
+
+
+@pytest.mark.parametrize(
+    ("extent", "size", "stride", "dilation", "pads", "ceil"),
+    list(itertools.product((1, 2, 5), (1, 2, 3), (1, 2, 3), (1, 2, 3),
+                           ((0, 0), (1, 0), (0, 2), (3, 1)), (False, True))),
+)  # fmt: skip
+def test_windows_of_padding_alone_are_found(
+    extent: int, size: int, stride: int, dilation: int, pads: tuple[int, int], ceil: bool
+) -> None:
+    """Against the definition; without sizes, no is always right."""
+    attrs = {"pool_size": (size,), "strides": (stride,), "dilation": (dilation,),
+             "padding": pads, "ceil_mode": ceil, "layout": "NCW"}  # fmt: skip
+    ends = extent + pads[1] + (stride - 1 if ceil else 0)
+    starts = range(-pads[0], ends - (size - 1) * dilation, stride)
+    inside = set(range(extent))
+    expected = all(inside & set(range(s, s + size * dilation, dilation)) for s in starts)
+    assert reads_in_each_window(attrs, (1, 1, extent)) == expected
+    assert expected or not reads_in_each_window(attrs, (1, 1, None))
