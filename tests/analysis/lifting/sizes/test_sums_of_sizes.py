@@ -13,7 +13,7 @@ from opinfo.analysis import OpInfo, Refusal, op_info
 from opinfo.analysis.lifting.lift import lift
 from opinfo.testing.strip import strip
 
-from ...common.prim_funcs import prim_func
+from ....common.prim_funcs import prim_func
 
 Extent = Callable[[Any], Any]
 

@@ -13,7 +13,7 @@ from opinfo.analysis import OpInfo, op_info
 from opinfo.analysis.answer.recover import analyse
 from opinfo.analysis.composites import chunked_logsumexp, softmax_from_chunks
 
-from ..recognise.test_composites import module, run
+from ...recognise.test_composites import module, run
 
 #: Chunks of 8, whose number is a size of its own.
 CHUNKS = """
