@@ -23,6 +23,8 @@ from tests.analysis.foreign import corpus
 from tests.analysis.foreign.case import Foreign, judge
 
 GOAL = 0.97
+#: Characters of a reason on the page.
+LONGEST = 200
 MARK = "<!-- written by `python -m benchmarks.foreign --page` -->"
 
 
@@ -86,7 +88,8 @@ def _table(verdicts: list[tuple[str, Foreign, str, str]]) -> str:
     lines += ["", "| refused | operator | reason |", "|---|---|---|"]
     for family, case, verdict, why in verdicts:
         if case.op and verdict != "recovered":
-            lines.append(f"| {family}: {case.form} | `{case.op}` | {why} |")
+            short = why if len(why) <= LONGEST else f"{why[:LONGEST]} …"
+            lines.append(f"| {family}: {case.form} | `{case.op}` | {short} |")
     return "\n".join(lines) + "\n"
 
 
