@@ -12,13 +12,14 @@ from tvm.tirx.buffer import is_buffer_var
 from ..lifting.effects.tensor_expression import TensorExpression
 from ..lifting.tir.node import NodeDict, as_dtype, items, substitute
 from ..support.wording import last_line
-from ..terms.term import Const, TensorVar, Var
-from ..terms.traversal import free, subterms
+from ..terms.term import TensorVar, Var
+from ..terms.traversal import free
 from .attribute_values import to_prim
 from .call_op import NotBuilt, call_op
 from .legalise import Legalised, legalise
 from .legalised_cache import Key, KnownFunction, key_of, recall, remember
-from .lower_max_pool import TVM_RULES, reads_in_each_window
+from .lower_max_pool import tvm_pool_rule
+from .lower_missing import tvm_comparison_rule
 from .proposal import Constant, Proposal
 
 
@@ -48,34 +49,12 @@ def rebuild(proposal: Proposal, lifted: TensorExpression) -> Rebuilt:
         NotBuilt: The operator rejects the attributes, or does not lower to one PrimFunc.
     """
     dtype = _dtype(proposal, lifted)
-    rule = TVM_RULES.get(proposal.name)
-    if rule is not None and not (_has_lowest(lifted) and _hides_start(proposal, lifted)):
-        rule = None
+    rule = tvm_pool_rule(proposal, lifted) or tvm_comparison_rule(proposal)
     key = None if rule else key_of(proposal, lifted, dtype)
     cached = recall(key)
     if cached is not None:
         return _from_cache(cached, lifted)
     return _rebuild(proposal, lifted, dtype, key, rule)
-
-
-def _has_lowest(lifted: TensorExpression) -> bool:
-    """Return whether the lowest finite number occurs, with which TVM begins a maximum."""
-    return any(
-        isinstance(term, Const)
-        and "float" in term.dtype
-        and term.value == tirx.min_value(term.dtype).value
-        for output in lifted.outputs
-        for term in subterms(output.body)
-    )
-
-
-def _hides_start(proposal: Proposal, lifted: TensorExpression) -> bool:
-    """Return whether a maximum pool shows nowhere with what it begins."""
-    operand = proposal.operands[0]
-    data = None if isinstance(operand, Constant) else lifted.params[operand]
-    if not isinstance(data, TensorVar):
-        return False
-    return reads_in_each_window(proposal.attrs, [extent.const for extent in data.shape])
 
 
 def _from_cache(cached: KnownFunction, lifted: TensorExpression) -> Rebuilt:

@@ -121,3 +121,20 @@ def test_what_the_simplifier_takes_for_granted_is_said(value: str) -> None:
         if isinstance(info, OpInfo):
             assert {ORDERED, CANCELS} & {*info.certificate.assumptions} == {wanted} - {""}, info
             assert info.certificate.exact == (wanted != CANCELS)
+
+
+@pytest.mark.parametrize("name", ["equal", "not_equal"])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_floats_compared_with_themselves_are_recovered(name: str, dtype: str) -> None:
+    """The rule of opinfo asks where they are NaN; a PrimFunc is compared with TVM's rule."""
+    sign = {"equal": "==", "not_equal": "!="}[name]
+    func = tvm.script.from_source(
+        HEADER
+        + f"""def main(x: T.Buffer((8,), "{dtype}"), out: T.Buffer((8,), "bool")):
+    for i in range(8):
+        out[i] = x[i] {sign} x[i]
+"""
+    )
+    info = op_info(func)
+    assert isinstance(info, OpInfo) and info.name == f"relax.{name}"
+    assert info.operands == (0, 0) and ORDERED in info.certificate.assumptions
