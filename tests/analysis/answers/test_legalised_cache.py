@@ -29,9 +29,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The calls that were really legalised."""
     calls: list[Any] = []
 
-    def counted(call: Any, params: Any) -> Any:
+    def counted(call: Any, params: Any, rule: Any) -> Any:
         calls.append(call)
-        return legalise(call, params)
+        return legalise(call, params, rule)
 
     monkeypatch.setattr(build, "legalise", counted)
     return calls
