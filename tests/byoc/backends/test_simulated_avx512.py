@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tvm
 
+from opinfo.byoc.backends.common.region_source import VIEWS
 from opinfo.byoc.backends.weight_only import packed_kernels
 from opinfo.byoc.codegen.host_target import flags
 from opinfo.byoc.compile import CompiledModule
@@ -134,7 +135,7 @@ def _compiled(level: str) -> CompiledModule:
     macros = [f"#define __AVX512{name}__ 1" for name in DEFINED[level]]
     macros += [f"#define _mm512_{name} written_out::{name}" for name in NAMES]
     with pytest.MonkeyPatch.context() as patch:
-        views = "\n".join([INSTRUCTIONS, *macros, packed_kernels.VIEWS])
+        views = "\n".join([INSTRUCTIONS, *macros, VIEWS])
         patch.setattr(packed_kernels, "VIEWS", views)
         return compiled_for("haswell", module(CASES[level]))
 
