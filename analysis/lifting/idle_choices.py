@@ -30,6 +30,7 @@ from ..terms.term import (
     bare,
     integer,
 )
+from ..terms.term.work_budget import spend
 from ..terms.traversal import free, rebuild, substitute, subterms
 from .loops.reduction import canonical
 
@@ -39,6 +40,8 @@ Facts = tuple[Term, ...]
 
 #: Of more values, a branch is not compared at each of them.
 _MOST = 8
+#: Steps of a choice, whose condition is negated and compared; each fact around it is one more.
+_CHOICE = 10
 
 
 def without_idle_choices(body: Term) -> Term:
@@ -60,6 +63,7 @@ def _chosen(term: Term, facts: Facts, memo: dict[tuple[Term, Facts], Term]) -> T
     call = bare(term)
     if not (isinstance(call, CallTerm) and call.op == "ite"):
         return rebuild(term, lambda x: _simpler(x, facts, memo))
+    spend(_CHOICE + len(facts))
     condition, yes, no = call.args
     yes = _simpler(yes, (*facts, condition), memo)
     no = _simpler(no, (*facts, negate(condition)), memo)

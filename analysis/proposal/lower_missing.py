@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvm import relax, te, tirx
+from tvm import te, tirx
 from tvm.ir import register_op_attr
 
 from .proposal import Proposal
@@ -82,12 +82,17 @@ def _fused_multiply_add(builder: Any, call: Any) -> Any:
 def _compared(rule: Any, equal: bool) -> Any:
     """Return the rule of `equal` or `not_equal`, but for a tensor of floats and itself."""
 
+    def is_nan(x: Any) -> Any:
+        return te.compute(x.shape, lambda *i: tirx.isnan(x[i]), "is_nan")
+
+    def is_number(x: Any) -> Any:
+        return te.compute(x.shape, lambda *i: tirx.Not(tirx.isnan(x[i])), "is_number")
+
     def lower(builder: Any, call: Any) -> Any:
         x, y = call.args
         if not x.same_as(y) or "float" not in str(x.ty.dtype):
             return rule(builder, call)
-        is_nan = relax.op.isnan(x)
-        return relax.op.logical_not(builder.emit(is_nan)) if equal else is_nan
+        return builder.call_te(is_number if equal else is_nan, x)
 
     return lower
 

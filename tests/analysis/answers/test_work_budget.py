@@ -9,6 +9,7 @@ import pytest
 import tvm
 
 from opinfo.analysis import Chain, OpInfo, Refusal, op_info, op_infos
+from opinfo.analysis.lifting import idle_choices
 from opinfo.analysis.proofs import smt
 from opinfo.analysis.proofs.smt import prove_int
 from opinfo.analysis.terms.condition_terms import conj, disj, ge0, negate
@@ -119,18 +120,39 @@ DOUBLING = {
 }
 
 
+def _doubling(case: str) -> Any:
+    dtype, following = DOUBLING[case]
+    lines = [f"    a{k + 1} = " + following.format(a=f"a{k}", k=k % 4) for k in range(60)]
+    text = f'def main(A: T.Buffer((4,), "{dtype}"), B: T.Buffer((1,), "{dtype}")):\n    a0 = A[0]\n'
+    return tvm.script.from_source(HEADER + text + "\n".join(lines) + "\n    B[0] = a60\n")
+
+
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("case", DOUBLING)
 def test_what_grows_is_counted(case: str, question: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It ends by its steps: the clock is not looked at."""
     monkeypatch.setattr(work_budget, "SECONDS", 1e9)
     monkeypatch.setattr(work_budget, "STEPS", FEW)
-    dtype, following = DOUBLING[case]
-    lines = [f"    a{k + 1} = " + following.format(a=f"a{k}", k=k % 4) for k in range(60)]
-    text = f'def main(A: T.Buffer((4,), "{dtype}"), B: T.Buffer((1,), "{dtype}")):\n    a0 = A[0]\n'
-    func = tvm.script.from_source(HEADER + text + "\n".join(lines) + "\n    B[0] = a60\n")
-    found = QUESTIONS[question](func)
+    found = QUESTIONS[question](_doubling(case))
     assert isinstance(found, Refusal)
+
+
+def test_choices_count_more_than_their_rebuilding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A condition that is negated for a branch costs as much as ten terms that are rebuilt."""
+    negated = 0
+
+    def counted(condition: Term) -> Term:
+        nonlocal negated
+        negated += 1
+        return negate(condition)
+
+    monkeypatch.setattr(work_budget, "SECONDS", 1e9)
+    monkeypatch.setattr(work_budget, "STEPS", FEW // 4)
+    monkeypatch.setattr(idle_choices, "negate", counted)
+    found = op_info(_doubling("choices"))
+    assert isinstance(found, Refusal)
+    assert found.reason == f"the budget of {FEW // 4} steps is exhausted"
+    assert 0 < 5 * negated < FEW // 4  # twice for a choice
 
 
 @pytest.mark.parametrize("question", QUESTIONS)

@@ -94,6 +94,7 @@ SIMPLIFIED = {
     "T.Not(x[i] < y[i])": ("bool", ORDERED),
     "T.Not(x[i] == y[i])": ("bool", ORDERED),
     "x[i] == x[i]": ("bool", ORDERED),
+    "x[i] != x[i]": ("bool", ORDERED),
     "T.Or(x[i] < y[i], y[i] <= x[i])": ("bool", ORDERED),
     "x[i] - x[i]": ("float32", CANCELS),
     "(x[i] + y[i]) - y[i]": ("float32", CANCELS),
