@@ -12,7 +12,7 @@ from functools import partial
 from itertools import permutations
 
 from ..solving.coordinate_remainders import as_digits
-from ..terms.condition_terms import conj, eq0, negate, parts
+from ..terms.condition_terms import conj, disj, eq0, negate, parts
 from ..terms.scalar import is_const
 from ..terms.show import reason
 from ..terms.term import (
@@ -36,12 +36,10 @@ from .folds.first_element import from_below
 from .folds.fold_facts import earlier_indices, in_order
 from .pairing import (
     Different,
-    as_nan_test,
     clamp,
     first_success,
     flatten,
     head,
-    implies,
     is_choice,
     is_integral,
     nearly_equal,
@@ -146,8 +144,7 @@ class _Prover:
 
     def conditions(self, a: Term, b: Term, facts: Facts) -> None:
         """Compare as an equivalence, else operand by operand."""
-        a, b = as_nan_test(a), as_nan_test(b)
-        equivalence = conj(implies(a, b), implies(b, a))
+        equivalence = conj(_implies(a, b), _implies(b, a))
         if self.holds(equivalence, facts):
             return
         if isinstance(a, CallTerm) and isinstance(b, CallTerm) and a.op == b.op:
@@ -263,3 +260,7 @@ class _Prover:
                 self.proof.ordered |= rewritten != pair
                 pair = rewritten
             self.equal(*pair, facts)
+
+
+def _implies(a: Term, b: Term) -> Term:
+    return disj(negate(a), b)

@@ -9,9 +9,8 @@ from itertools import permutations
 import numpy as np
 
 from ..solving.integer_equations import solve
-from ..terms.condition_terms import disj, negate
 from ..terms.scalar import is_const
-from ..terms.term import CallTerm, Const, Int, Load, Term, Var, as_int, raw_call
+from ..terms.term import CallTerm, Const, Int, Load, Term, Var, as_int
 from ..terms.traversal import subterms
 
 PERMUTATIONS = 24
@@ -72,21 +71,6 @@ def flatten(op: str, term: Term) -> list[Term]:
     if isinstance(term, CallTerm) and term.op == op:
         return [x for a in term.args for x in flatten(op, a)]
     return [term]
-
-
-def implies(a: Term, b: Term) -> Term:
-    return disj(negate(a), b)
-
-
-def as_nan_test(term: Term) -> Term:
-    """Return the test for NaN that a comparison of a float with itself is, else the term."""
-    if not (isinstance(term, CallTerm) and term.op in ("eq", "ne")):
-        return term
-    one, other = term.args
-    if one is not other or "float" not in one.dtype:
-        return term
-    is_nan = raw_call("isnan", (one,), "bool")
-    return is_nan if term.op == "ne" else negate(is_nan)
 
 
 def without_zeros(term: Term) -> Term:
