@@ -200,7 +200,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "zoo": Command(
             "the front end, a backend or the choice between them",
             "zoo.md",
-            more=("zoo-amx.md", "zoo-avx512.md"),
+            more=("zoo-amx.md", "zoo-avx2.md", "zoo-avx512.md"),
         ),
     },
     "gpu": {
