@@ -11,7 +11,7 @@ import tvm
 from tvm import tirx
 
 from opinfo.analysis.paged.library_generators import gpu_target
-from opinfo.byoc.codegen.host_target import native_target
+from opinfo.byoc.codegen.host_target import cpu, native_target
 from opinfo.byoc.prepare.paged.key_parts import KeyParts
 from opinfo.byoc.prepare.paged.own_attention import own_attention
 from opinfo.testing.mutants import mutants
@@ -91,9 +91,10 @@ def test_kernels_for_cpus_compute_what_ours_do(kind: str) -> None:
     check(kind, CPU[kind], cpu=True, own=False)
 
 
-@pytest.mark.parametrize("cpu", ["haswell", "skylake-avx512"])
-def test_tiles_run_in_several_threads(cpu: str) -> None:
-    target = {"kind": "llvm", "mcpu": cpu, "num-cores": 2}
+@pytest.mark.parametrize("vectors", ["of eight", "of this CPU"])
+def test_tiles_run_in_several_threads(vectors: str) -> None:
+    mcpu = cpu() if vectors == "of this CPU" else "haswell"
+    target = {"kind": "llvm", "mcpu": mcpu, "num-cores": 2}
     check("prefill", PREFILLS["causal"], target=tvm.target.Target(target))
 
 
