@@ -22,6 +22,11 @@ PEERS = {"onnx_runtime": "ONNX Runtime", "openvino": "OpenVINO", "torch_compile"
 MARKS = {"right": "", "rounding": " by rounding", "wrong": " **wrong**"}
 #: A page for each, named by the last word of `cpu_name`.
 ISAS = {"AMX": "AVX-512 and AMX", "AVX-512": "AVX-512", "AVX2": "AVX2"}
+#: What a page says of all its rows.
+REMARKS = {
+    "AVX2": "All rows were timed while the other core compiled or tested, which moves a call by\n"
+    "up to a third; peers were timed in the same turns. So far 37 of the 62 open models have rows.",
+}
 #: The share of other processes in the CPU time of all cores from which a row is of a busy machine.
 BUSY = 0.1
 #: The times of all builds, behind the choice that was kept.
@@ -52,7 +57,7 @@ Winograd. Work looks at the open half, and at models chosen later, which were he
 were reported; the other half is held out, and so are models chosen last, after that work.
 
 {machine}
-"""
+{remark}"""
 
 
 def as_line(step: str, row: Row) -> str:
@@ -136,7 +141,8 @@ def _read_table(rows: Sequence[Row]) -> str:
 
 def speed_page(isa: str, rows: Sequence[Row]) -> str:
     """Return the page of times on CPUs with these vectors."""
-    parts = [SPEED_HEAD.format(isa=isa, machine=_machine(rows))]
+    remark = f"\n{REMARKS[isa]}\n" if isa in REMARKS else ""
+    parts = [SPEED_HEAD.format(isa=isa, machine=_machine(rows), remark=remark)]
     for threads in sorted({row["threads"] for row in rows}):
         parts.append(f"## {threads} thread{'s' * (threads > 1)}\n")
         for key, title in PARTS.items():
