@@ -43,10 +43,14 @@ class IntegerProducts:
         return self._written("MatMulInteger", node, codes, stored, total)
 
     def _of_two(self, node: NodeProto, left: IntegerCodes) -> str | None:
-        """The product of two tensors of codes, with the bound that their depth gives."""
+        """The product of two tensors of codes, with the bound that their depth gives.
+
+        None for int8 at the right: without VNNI, ONNX Runtime adds pairs of such products in 16
+        bits, which saturate. It has an exact way for constants alone.
+        """
         right, shape = self._matrix(node.inputs[1]), self.facts.shape(node.inputs[1])
         depth = None if shape is None else shape[-2]
-        if right is None or not isinstance(depth, int):
+        if right is None or not isinstance(depth, int) or self.facts.dtype(right.name) == "int8":
             return None
         total = depth * left.bound * right.bound
         if total > self._most(node):

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 import tvm
 from tvm import relax
@@ -23,6 +22,7 @@ from opinfo.byoc.dispatching.dispatch import dispatch
 from opinfo.byoc.prepare.prepare import prepare
 from opinfo.frontend.formats.from_onnx import from_model
 
+from ...onnx_import.against_runtime import session_of
 from . import qdq
 
 NETS = {"mobile": qdq.mobile, "residual": qdq.residual}
@@ -63,7 +63,7 @@ def test_weights_of_whole_nets_are_written_as_integers(net: str, runtime: str) -
 def test_onnx_runtime_computes_what_it_computes_on_the_file() -> None:
     proto = qdq.mobile()
     main = compile_module(from_model(proto, {}), ["onnxruntime"]).machine()["main"]
-    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    session = session_of(proto)
     for seed in range(3):
         x = np.random.default_rng(seed).standard_normal((1, 3, 16, 16)).astype("float32")
         (expected,) = session.run(None, {"x": x})

@@ -131,6 +131,11 @@ def _product(depth: int, cast: bool) -> tuple[Any, dict[str, Any]]:
     return model(nodes, shapes, {"y": (kind, (2, 3))}, {}), values
 
 
+def _sums(values: dict[str, Any]) -> Any:
+    """The product in 64 bits; ONNX Runtime's saturates on CPUs without VNNI."""
+    return values["a"].astype("int64") @ values["b"].astype("int64")
+
+
 def test_long_sums_of_integers_are_refused(tmp_path: Path) -> None:
     """OpenVINO has -132646944 for -132648960: it adds in float32."""
     with pytest.raises(FileRefused, match="sums up integers to 1"):
@@ -140,13 +145,13 @@ def test_long_sums_of_integers_are_refused(tmp_path: Path) -> None:
 def test_short_sums_of_integers_are_exact(tmp_path: Path) -> None:
     file, values = _product(500, False)
     got = in_openvino(file, tmp_path).run(*values.values())
-    np.testing.assert_array_equal(got, oracle(file, values))
+    np.testing.assert_array_equal(got, _sums(values))
 
 
 def test_long_sums_that_become_floats_are_rounded(tmp_path: Path) -> None:
     file, values = _product(4096, True)
     got = in_openvino(file, tmp_path).run(*values.values())
-    np.testing.assert_allclose(got, oracle(file, values), rtol=1e-4)
+    np.testing.assert_allclose(got, _sums(values), rtol=1e-4)
 
 
 def test_a_product_that_may_wrap_around_is_refused(tmp_path: Path) -> None:

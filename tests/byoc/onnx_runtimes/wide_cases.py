@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import tvm
 from onnx import TensorProto, helper, numpy_helper
 
@@ -20,6 +19,8 @@ from opinfo.frontend.source_file import source_of
 from opinfo.jit.arguments.checked_bounds import checked_bounds
 from opinfo.jit.arguments.index_checks import checked_indices
 from opinfo.jit.arguments.signature import Signature
+
+from ...onnx_import.against_runtime import session_of
 
 #: Numbers around the ends of 32 bits, and what they become if they wrap around.
 EDGES = np.array([0, 1, -1, 5, -3, 2**31 - 1, 2**31, 2**32, 2**32 + 5, -(2**31), -(2**31) - 1,
@@ -63,6 +64,4 @@ def in_runtime(file: Any, folder: Path, name: str) -> Compiled:
 
 def oracle(file: Any, inputs: Mapping[str, Any]) -> Any:
     """The first result of ONNX Runtime, which has integers of 64 bits."""
-    session = onnxruntime.InferenceSession(file.SerializeToString(),
-                                           providers=["CPUExecutionProvider"])  # fmt: skip
-    return session.run(None, dict(inputs))[0]
+    return session_of(file).run(None, dict(inputs))[0]

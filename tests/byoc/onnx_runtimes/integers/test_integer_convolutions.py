@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
 import tvm
 from onnx import helper
@@ -16,6 +15,7 @@ from opinfo.byoc.compile import compile_module
 from opinfo.frontend.formats.from_onnx import from_model
 
 from ....onnx_import.against_runtime import model as onnx_model
+from ....onnx_import.against_runtime import session_of
 from .integer_models import Array, written
 
 op, nn = relax.op, relax.op.nn
@@ -69,7 +69,7 @@ def test_convolutions_of_integers_are_those_of_onnx_runtime(name: str) -> None:
     nodes_written = [n for region in written(mod) for n in region]
     assert ("ConvInteger" in nodes_written) == ("group" not in attrs)
     main = compile_module(mod, ["onnxruntime"]).machine()["main"]
-    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    session = session_of(proto)
     for scale, offset in ((1, 0), (1, 3), (1, -9), (1e20, 0)):
         x = (scale * (RANDOM.standard_normal(shape) + offset)).astype("float32")
         ours = main(tvm.runtime.tensor(x))

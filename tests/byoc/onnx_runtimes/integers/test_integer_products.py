@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
 import tvm
 from onnx import helper
@@ -18,6 +17,7 @@ from opinfo.byoc.prepare.prepare import prepare
 from opinfo.frontend.formats.from_onnx import from_model
 
 from ....onnx_import.against_runtime import model as onnx_model
+from ....onnx_import.against_runtime import session_of
 from .integer_models import BYTES, SHAPE, Array, quantized, written
 
 op, nn = relax.op, relax.op.nn
@@ -51,7 +51,7 @@ def test_products_of_integers_are_those_of_onnx_runtime() -> None:
     mod = from_model(proto, {})
     assert sorted(n for region in written(mod) for n in region) == sorted(INTEGERS * len(WEIGHTS))
     main = compile_module(mod, ["onnxruntime"]).machine()["main"]
-    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    session = session_of(proto)
     for data in DATA.values():
         x = np.broadcast_to(data, SHAPE).astype("float32").copy()
         theirs = session.run(None, {i.name: x for i in proto.graph.input})
@@ -126,7 +126,7 @@ def test_sums_that_float32_rounds_are_computed_in_integers() -> None:
     assert written(mod) == [["DynamicQuantizeLinear", "MatMulInteger", "Cast"]]
     x = np.ones((3, depth), "float32")
     x[1] = RANDOM.random(depth)
-    theirs = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, {"x": x})
+    theirs = session_of(proto).run(None, {"x": x})
     ours = compile_module(mod, ["onnxruntime"]).machine()["main"](tvm.runtime.tensor(x))
     assert theirs[1].max() == 127 * 255 * depth > 1 << 24
     for found, expected in zip(ours, theirs, strict=True):
@@ -152,7 +152,7 @@ def test_products_of_two_dynamic_tensors_are_bounded_by_their_depth(depth: int, 
     if op == "MatMul":
         return
     values = {k: RANDOM.standard_normal(s).astype(d) for k, (s, d) in shapes.items()}
-    (theirs,) = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, values)
+    (theirs,) = session_of(proto).run(None, values)
     ours = compile_module(mod, ["onnxruntime"]).machine()["main"]
     found = ours(*map(tvm.runtime.tensor, values.values())).numpy()
     np.testing.assert_array_equal(found, theirs)
