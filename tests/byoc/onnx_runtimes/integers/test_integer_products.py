@@ -156,3 +156,22 @@ def test_products_of_two_dynamic_tensors_are_bounded_by_their_depth(depth: int, 
     ours = compile_module(mod, ["onnxruntime"]).machine()["main"]
     found = ours(*map(tvm.runtime.tensor, values.values())).numpy()
     np.testing.assert_array_equal(found, theirs)
+
+
+@pytest.mark.parametrize(("codes", "op_type"), [("uint8", "MatMulInteger"), ("int8", "MatMul")])
+def test_products_with_int8_of_a_call_are_in_floats(codes: str, op_type: str) -> None:
+    """ONNX Runtime adds pairs of products of uint8 and int8 in 16 bits on CPUs without VNNI."""
+    q = relax.Var("q", relax.TensorType((3, 16), "uint8"))
+    k = relax.Var("k", relax.TensorType((16, 4), codes))
+    bb = relax.BlockBuilder()
+    with bb.function("main", [q, k]):
+        with bb.dataflow():
+            x, w = (bb.emit(op.astype(v, "float32")) for v in (q, k))
+            out = bb.emit_output(bb.emit(op.matmul(x, w)))
+        bb.emit_func_output(out)
+    mod = bb.get()
+    assert [n for region in written(mod) for n in region if "MatMul" in n] == [op_type]
+    values = np.full((3, 16), 255, "uint8"), np.full((16, 4), 127, codes)
+    main = compile_module(mod, ["onnxruntime"]).machine()["main"]
+    found = main(*map(tvm.runtime.tensor, values)).numpy()
+    np.testing.assert_array_equal(found, np.full((3, 4), 255 * 127 * 16, "float32"))
