@@ -54,8 +54,9 @@ def _pooled(x: Any, rank: int, attrs: dict[str, Any]) -> Any:
         for step in itertools.product(*map(range, sizes)):
             place = [at[k] * strides[k] + step[k] * gaps[k] - pads[k] for k in range(rank)]
             if all(0 <= p < n for p, n in zip(place, spatial, strict=True)):
-                here = (slice(None), slice(None), *at)
-                out[here] = np.maximum(out[here], x[(slice(None), slice(None), *place)])
+                here: Any = (slice(None), slice(None), *at)
+                there: Any = (slice(None), slice(None), *place)
+                out[here] = np.maximum(out[here], x[there])
     return out
 
 
@@ -131,6 +132,7 @@ def test_the_pool_is_recovered_exactly(by_tvm: bool, shape: Any) -> None:
         func = found.func
     assert ('float32("-inf")' in func.script()) is not by_tvm
     info = op_info(func)
+    assert isinstance(info, OpInfo)
     assert (info.name, info.certificate.kind) == ("relax.nn.max_pool2d", "rebuilt")
     assert info.attrs["padding"] == (1, 1, 1, 1)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from opinfo.analysis import OpInfo, op_info
@@ -39,7 +41,7 @@ MAX = {
     "last": "T.max(s[0], x[i, k + 8])",
     "whole": "T.max(T.max(s[0], s[1]), T.max(s[2], s[3]))",
 }
-NEAR = {
+NEAR: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "the tail one later": (ADD, {"last": "s[0] + x[i, T.min(k + 9, 10)]"}),
     "the tail one short": (ADD, {"tail": 2}),
     "one lane twice": (ADD, {"whole": "(s[0] + s[1]) + (s[2] + s[2])"}),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from opinfo.analysis import Constant
 
 from ..moves.topi_moves import SHUFFLED
 from ..unseen3.programs import program
 
-_LINEAR = {
+_LINEAR: dict[str, Any] = {
     "size": [8, 10], "method": "linear", "coordinate_transformation_mode": "half_pixel",
 }  # fmt: skip
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..unseen3.programs import program
 
-_3x3 = {"padding": (1, 1, 1, 1)}
+_3x3: dict[str, Any] = {"padding": (1, 1, 1, 1)}
 
 CASES = [
     program(
