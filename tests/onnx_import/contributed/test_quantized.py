@@ -194,7 +194,8 @@ def test_channels_last(op: str) -> None:
 @pytest.mark.parametrize("last", [0, 1])
 def test_convolutions_of_integers(last: int, group: int) -> None:
     """As ONNX Runtime's optimiser turns those of ONNX; weights stay as they are."""
-    kernel = integers(6, 4 // group, 3, 2, dtype="int8", seed=2)
+    # Without VNNI, ONNX Runtime's sums of two products with larger weights saturate.
+    kernel = integers(6, 4 // group, 3, 2, dtype="int8", seed=2) // 2
     arrays = {"k": kernel, "more6": np.arange(6, dtype="int32") * 50, "zeros": np.zeros(6, "int8"),
               "wide": np.array(0.5, "float32")}  # fmt: skip
     names = ["x", "s", "z", "k", "columns", "zeros", "wide", "y", "more6"]
