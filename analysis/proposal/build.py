@@ -18,9 +18,8 @@ from .attribute_values import to_prim
 from .call_op import NotBuilt, call_op
 from .legalise import Legalised, legalise
 from .legalised_cache import Key, KnownFunction, key_of, recall, remember
-from .lower_max_pool import tvm_pool_rule
-from .lower_missing import tvm_comparison_rule
 from .proposal import Constant, Proposal
+from .tvm_rules import tvm_rule
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ def rebuild(proposal: Proposal, lifted: TensorExpression) -> Rebuilt:
         NotBuilt: The operator rejects the attributes, or does not lower to one PrimFunc.
     """
     dtype = _dtype(proposal, lifted)
-    rule = tvm_pool_rule(proposal, lifted) or tvm_comparison_rule(proposal)
+    rule = tvm_rule(proposal, lifted)
     key = None if rule else key_of(proposal, lifted, dtype)
     cached = recall(key)
     if cached is not None:

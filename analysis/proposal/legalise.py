@@ -19,9 +19,15 @@ from tvm import relax
 
 from ..lifting.tir.node import items
 from ..support.ir.call_ops import is_call_tir, op_name
-from . import lower_attention, lower_max_pool, lower_missing, lower_scatter, lower_take
 from .expression import legalise_expression
 from .failed_call import why_not_lowered
+from .lowering import (
+    lower_attention,
+    lower_max_pool,
+    lower_missing,
+    lower_scatter,
+    lower_take,
+)
 
 #: Operators that ``DispatchSortScan`` lowers and ``LegalizeOps`` does not.
 DISPATCHED = frozenset(f"relax.{n}" for n in ("argsort", "cumprod", "cumsum", "sort", "topk"))

@@ -11,7 +11,7 @@ from tvm import relax, tirx
 
 import opinfo
 from opinfo.analysis.lifting.tir.without_scopes import without_scopes
-from opinfo.analysis.proposal import lower_take
+from opinfo.analysis.proposal.lowering import lower_take
 from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
 
 op = relax.op

@@ -14,7 +14,7 @@ from tvm import relax, tirx
 
 from opinfo.analysis import OpInfo, op_info
 from opinfo.analysis.proposal.legalise import legalise, legalise_module
-from opinfo.analysis.proposal.lower_max_pool import TVM_RULES, reads_in_each_window
+from opinfo.analysis.proposal.lowering.lower_max_pool import TVM_RULES, reads_in_each_window
 from opinfo.testing.unoptimised import unoptimised
 
 from ..foreign.execute import difference

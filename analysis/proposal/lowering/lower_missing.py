@@ -12,10 +12,8 @@ from typing import Any
 from tvm import te, tirx
 from tvm.ir import register_op_attr
 
-from .proposal import Proposal
-
 #: TVM's rules of comparisons, by operator.
-_TVM_RULES: dict[str, Any] = {}
+TVM_RULES: dict[str, Any] = {}
 
 
 def fused_multiply_add(x: Any, y: Any, z: Any) -> Any:
@@ -97,22 +95,13 @@ def _compared(rule: Any, equal: bool) -> Any:
     return lower
 
 
-def tvm_comparison_rule(proposal: Proposal) -> Any:
-    """Return TVM's rule to compare a tensor with itself, as a PrimFunc does; None for others.
-
-    The certificate says that TVM takes values of the PrimFunc for ordered.
-    """
-    rule = _TVM_RULES.get(proposal.name)
-    return rule if rule is not None and len({*proposal.operands}) == 1 else None
-
-
 def register() -> None:
     """Register the rules, which all of TVM's passes use."""
     from tvm.ir import Op
 
     for name, equal in (("relax.equal", True), ("relax.not_equal", False)):
-        _TVM_RULES[name] = Op.get(name).get_attr("FLegalize")
-        register_op_attr(name, "FLegalize", _compared(_TVM_RULES[name], equal), level=11)
+        TVM_RULES[name] = Op.get(name).get_attr("FLegalize")
+        register_op_attr(name, "FLegalize", _compared(TVM_RULES[name], equal), level=11)
     rules = {"relax.ewise_fma": _fused_multiply_add, "relax.nn.pixel_shuffle": _pixel_shuffle,
              "relax.nn.prelu": _prelu(Op.get("relax.nn.prelu").get_attr("FLegalize"))}  # fmt: skip
     for name, rule in rules.items():

@@ -15,11 +15,6 @@ import tvm
 from tvm import te, tirx, topi
 from tvm.ir import register_op_attr
 
-from ..lifting.effects.tensor_expression import TensorExpression
-from ..terms.term import Const, TensorVar
-from ..terms.traversal import subterms
-from .proposal import Constant, Proposal
-
 _RANKS = (1, 2, 3)
 #: TVM's rules, by operator.
 TVM_RULES: dict[str, Callable[[Any, Any], Any]] = {}
@@ -69,30 +64,6 @@ def spatial_axes(layout: str) -> list[int]:
     """Return the axes of D, H and W, in this order, of a layout such as ``NHWC`` or ``NCHW4c``."""
     letters = [letter for letter in layout if letter.isalpha()]
     return [letters.index(letter) for letter in "DHW" if letter in letters]
-
-
-def tvm_pool_rule(proposal: Proposal, lifted: TensorExpression) -> Any:
-    """Return TVM's rule for a PrimFunc that begins as it does, which shows nowhere; or None."""
-    rule = TVM_RULES.get(proposal.name)
-    if rule is None or not _has_lowest(lifted):
-        return None
-    operand = proposal.operands[0]
-    data = None if isinstance(operand, Constant) else lifted.params[operand]
-    if not isinstance(data, TensorVar):
-        return None
-    extents = [extent.const for extent in data.shape]
-    return rule if reads_in_each_window(proposal.attrs, extents) else None
-
-
-def _has_lowest(lifted: TensorExpression) -> bool:
-    """Return whether the lowest finite number occurs, with which TVM begins a maximum."""
-    return any(
-        isinstance(term, Const)
-        and "float" in term.dtype
-        and term.value == tirx.min_value(term.dtype).value
-        for output in lifted.outputs
-        for term in subterms(output.body)
-    )
 
 
 def reads_in_each_window(attrs: Mapping[str, Any], extents: Sequence[int | None]) -> bool:

@@ -17,7 +17,7 @@ import tvm
 from tvm import relax, te, tirx
 from tvm.ir import register_op_attr
 
-from ..support.tvm_compat import sym
+from ...support.tvm_compat import sym
 
 _OPERATORS = ("relax.nn.attention", "relax.nn.attention_bias")
 

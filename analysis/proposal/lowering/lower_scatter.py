@@ -16,8 +16,8 @@ import tvm
 from tvm import relax, te, tirx
 from tvm.ir import register_op_attr
 
-from ..support.ir.tensor_dims import tensor_dims
-from ..support.tvm_compat import sym
+from ...support.ir.tensor_dims import tensor_dims
+from ...support.tvm_compat import sym
 
 _OPERATOR = "relax.scatter_elements"
 
