@@ -36,7 +36,7 @@ from .models.fetch import NOT_FETCHED, NotFetched
 from .models.last_models import LAST
 from .models.later_files import LATER
 from .models.proxies import PROXIES
-from .models.subject import names
+from .models.subject import every, names
 from .split import is_open
 
 #: Seconds after which a model's process is ended.
@@ -81,8 +81,7 @@ def _store(path: Path, rows: dict[str, Any]) -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.zoo", description=__doc__,
                                      formatter_class=argparse.RawTextHelpFormatter)  # fmt: skip
-    every = [*names(), *sorted(LATER | LAST), *PROXIES]
-    parser.add_argument("model", nargs="*", type=one_of(every),
+    parser.add_argument("model", nargs="*", type=one_of([*every(), *PROXIES]),
                         help="names in place of the open half")  # fmt: skip
     half = parser.add_mutually_exclusive_group()
     half.add_argument("--held-out", action="store_true", help="the other half")

@@ -31,13 +31,19 @@ def peers(subject: Subject, threads: int) -> dict[str, Callable[[], Call]]:
     return out
 
 
-def onnx_runtime(path: Path, inputs: Arrays, threads: int) -> Call:
-    """Return a call of a session with all optimisations, which are its default."""
+def onnx_runtime(path: Path, inputs: Arrays, threads: int, *, exact: bool = False) -> Call:
+    """Return a call of a session with all optimisations, which are its default.
+
+    On CPUs without VNNI its products of uint8 with int8 saturate pairs of sums at int16; `exact`
+    asks for kernels that do not, which are slower.
+    """
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.log_severity_level = 3
+    if exact:
+        options.add_session_config_entry("session.x64quantprecision", "1")
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     used = {key: inputs[key] for key in (i.name for i in session.get_inputs())}
     return lambda: session.run(None, used)

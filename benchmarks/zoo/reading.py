@@ -103,7 +103,7 @@ def _outputs(model: Subject, compiled: Any) -> tuple[list[list[Any]], str]:
 def reference(model: Subject, inputs: Arrays) -> list[Any]:
     """Return the outputs of the torch module or of ONNX Runtime."""
     if model.module is None:
-        return list(onnx_runtime(model.path, inputs, 1)())
+        return list(onnx_runtime(model.path, inputs, 1, exact=True)())
     return torch_reference.outputs(model.module, inputs)
 
 

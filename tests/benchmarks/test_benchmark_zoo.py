@@ -20,6 +20,7 @@ from benchmarks.zoo.models.later_files import LATER
 from benchmarks.zoo.models.model_files import FILES
 from benchmarks.zoo.models.proxies import PROXIES
 from benchmarks.zoo.models.subject import Subject, names, subject
+from benchmarks.zoo.reading import reference
 from benchmarks.zoo.reference_error import moved, spread
 from benchmarks.zoo.split import is_open, part
 
@@ -45,6 +46,20 @@ def test_a_proxy_is_quantized(tmp_path: Path) -> None:
     found = subject("proxies/tagger_dynamic", tmp_path)
     nodes = {node.op_type for node in onnx.load(found.path).graph.node}
     assert "DynamicQuantizeLSTM" in nodes and found.inputs[0]["ids"].shape == (1, 32)
+
+
+def test_references_do_not_saturate(tmp_path: Path) -> None:
+    # Without VNNI the runtime adds pairs of products in int16: 2 * 255 * 127 does not fit.
+    weights = numpy_helper.from_array(np.full((64, 16), 127, "int8"), "w")
+    info = [helper.make_tensor_value_info("x", onnx.TensorProto.UINT8, [4, 64]),
+            helper.make_tensor_value_info("y", onnx.TensorProto.INT32, [4, 16])]  # fmt: skip
+    node = helper.make_node("MatMulInteger", ["x", "w"], ["y"])
+    graph = helper.make_graph([node], "product", info[:1], info[1:], [weights])
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=9), tmp_path / "m.onnx")
+    inputs = {"x": np.full((4, 64), 255, "uint8")}
+    (got,) = reference(Subject("m", tmp_path / "m.onnx", (inputs,)), inputs)
+    assert (got == 64 * 255 * 127).all()
 
 
 def test_the_split_is_fixed() -> None:

@@ -115,7 +115,9 @@ def test_an_ended_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.M
         zoo.main()
     assert asked[5:] == [(other, 2)]
     page = results_page.speed_page("AVX2", list(rows.values()))
-    assert "(above 60 s: 0). Timed while others had over 10% of the CPU: 1.\n" in page
+    assert "(above 60 s: 0). Timed while others had over 10% of the CPU" in page
+    assert "which moves a call by a third: 1.\n" in page
+    assert "2 of 62 models. Geometric means" in page  # those without a row are counted too
     assert "## 2 threads\n" in results_page.speed_page("AVX2", list(rows.values()))
 
 

@@ -41,6 +41,11 @@ def names() -> list[str]:
     return [n for n in (*FILES, *nets.NETS) if n not in LATER | LAST]
 
 
+def every() -> list[str]:
+    """Return the names of all models of the zoo."""
+    return [*names(), *sorted(LATER | LAST)]
+
+
 def subject(name: str, folder: Path) -> Subject:
     """Return a model or a proxy; files that are written go to ``folder``."""
     if name in PROXIES:
