@@ -76,14 +76,20 @@ def _over_choice(poly: Int, test: Callable[[Int], Term]) -> Term | None:
 
 def _over_extreme(poly: Int) -> Term | None:
     """``d + c * min(a, b) >= 0`` iff ``d + c*a >= 0`` and ``d + c*b >= 0``; max if ``c < 0``."""
-    extremes = [(atom, c) for mono, c in poly.terms for atom in mono[:1]
-                if len(mono) == 1 and isinstance(atom, CallTerm)
-                and atom.op == ("min" if c > 0 else "max")]  # fmt: skip
-    if not 0 < len(extremes) <= _MOST_EXTREMES:
+    extremes = _extremes(poly)
+    if not extremes:
         return None
     atom, c = extremes[0]
     others = poly - as_int(atom) * c
     return conj(*(ge0(others + as_int(a) * c) for a in atom.args))
+
+
+def _extremes(poly: Int) -> list[tuple[CallTerm, int]]:
+    """The minima, and maxima with a negative factor, over which ``poly >= 0`` is split."""
+    found = [(atom, c) for mono, c in poly.terms for atom in mono[:1]
+             if len(mono) == 1 and isinstance(atom, CallTerm)
+             and atom.op == ("min" if c > 0 else "max")]  # fmt: skip
+    return found if len(found) <= _MOST_EXTREMES else []
 
 
 def _unfloor(poly: Int) -> Int | None:
@@ -179,12 +185,19 @@ def _connective(op: str, unit: Term, absorbing: Term, conditions: tuple[Term, ..
     if len(flat) == 1:
         return next(iter(flat))
     spend(1 + len(flat) // 4)
-    if any(negate(c) in flat for c in flat if isinstance(c, CallTerm) and c.op in ("ge0", "not")):
+    if any(negate(c) in flat for c in flat if _may_be_contradicted(c, op)):
         return absorbing
     different = _exclusive(op, tuple(flat)) if len(flat) == 2 else None
     if different is not None:
         return different
     return raw_call(op, tuple(sorted(flat, key=lambda term: term.uid)), "bool")
+
+
+def _may_be_contradicted(condition: Term, op: str) -> bool:
+    """Whether the negation may be among others; a conjunct's that is a conjunction is not."""
+    if not isinstance(condition, CallTerm) or condition.op not in ("ge0", "not"):
+        return False
+    return not (op == "and" and condition.op == "ge0" and _extremes(-as_int(condition.args[0]) - 1))
 
 
 def _exclusive(op: str, pair: tuple[Term, ...]) -> Term | None:

@@ -167,9 +167,13 @@ def is_closed(term: Term) -> bool:
     """Return whether a term is over sizes only, so that it is its own bound."""
     if isinstance(term, Var):
         return term.kind in SIZES
-    if isinstance(term, Int):
-        return all(is_closed(a) for mono, _ in term.terms for a in mono)
-    return isinstance(term, CallTerm) and all(is_closed(a) for a in term.args)
+    if not isinstance(term, (Int, CallTerm)):
+        return False
+    closed: bool | None = term.memo.get("over sizes")
+    if closed is None:
+        atoms = (a for mono, _ in term.terms for a in mono) if isinstance(term, Int) else term.args
+        closed = term.memo["over sizes"] = all(map(is_closed, atoms))
+    return closed
 
 
 def atom_bounds(atom: Term) -> Bounds:
@@ -181,10 +185,20 @@ def atom_bounds(atom: Term) -> Bounds:
     if isinstance(atom, CallTerm):
         rule = CALL_BOUNDS.get(atom.op)
         if rule is not None:
-            return rule(atom)
+            return _call_bounds(atom, rule)
     if atom.dtype in ("bool", "uint8"):
         return ZERO, integer(1 if atom.dtype == "bool" else 255)
     return None, None
+
+
+def _call_bounds(atom: CallTerm, rule: Callable[[CallTerm], Bounds]) -> Bounds:
+    """The bounds by a rule; they are kept unless they may refer to the atom."""
+    result: Bounds | None = atom.memo.get("bounds")
+    if result is None:
+        result = rule(atom)
+        if not is_closed(atom):
+            atom.memo["bounds"] = result
+    return result
 
 
 # ---------------------------------------------------------------------------- order

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 import tvm
+from tvm import relax
 
 from opinfo.analysis import Chain, OpInfo, Refusal, op_info, op_infos
 from opinfo.analysis.lifting import idle_choices
@@ -16,6 +18,7 @@ from opinfo.analysis.terms.condition_terms import conj, disj, ge0, negate
 from opinfo.analysis.terms.term import TRUE, CallTerm, Term, as_int, raw_call, variable, work_budget
 from opinfo.analysis.terms.term.work_budget import Exhausted, budget, spend
 
+from ...common.prim_funcs import lowered
 from ..lifting.breaches.breach_programs import HEADER, program
 
 BODY = """
@@ -46,6 +49,16 @@ def test_steps_are_the_same_for_the_same_question(
         low, high = (middle, high) if refused(middle) else (low, middle)
     op_infos(program(BODY.replace("exp", "tanh")))
     assert refused(low - 200) and not refused(high + 200)
+
+
+def test_counts_of_cut_windows_are_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are products of minima, whose comparison is split over each."""
+    pool = partial(relax.op.nn.avg_pool2d, pool_size=(3, 3), strides=(2, 2),
+                   padding=(1, 1, 1, 1), ceil_mode=True, count_include_pad=True)  # fmt: skip
+    monkeypatch.setattr(work_budget, "STEPS", 4_000)
+    found = op_info(lowered(pool, (1, 3, 12, 10)))
+    assert isinstance(found, OpInfo) and found.name == "relax.nn.avg_pool2d"
+    assert found.attrs["ceil_mode"] and found.attrs["count_include_pad"]
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
