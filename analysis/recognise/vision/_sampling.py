@@ -55,6 +55,10 @@ def _modes(definition: OutputDefinition, load: Load, terms: Sequence[Term]) -> l
         for extent, out_extent in zip(load.tensor.shape, definition.out.shape, strict=True)
     ):
         return list(MODES)
+    if not any(isinstance(term, CallTerm) and term.op == "cast" for term in terms):
+        weighted = any(isinstance(s, Const) and 0 < s.value < 1 for s in terms)
+        if weighted:  # by literals, so that the coordinates are not in sight
+            return ["half_pixel", "asymmetric", "align_corners"]
     if not _calls(terms, "add", 0.5, "cast"):
         scaled = [
             _scaled(terms, extent, out_extent)
