@@ -30,6 +30,8 @@ from ..terms.term import (
     raw_call,
 )
 from ..terms.traversal import replace, substitute
+from .all_values import equal_at_all_values
+from .bit_vectors import has_bit_operations, proved_by_bits
 from .context import simplify, thorough
 from .equal_reductions import Facts, prove_reductions
 from .folds.first_element import from_below
@@ -77,6 +79,10 @@ class _Prover:
         try:
             self.compare(a, b, facts)
         except Different as error:
+            if equal_at_all_values(a, b):
+                goal = f"{reason(a)} == {reason(b)}"
+                self.proof.obligations.append(Obligation(goal, "all values", 0.0))
+                return
             self.failed[a, b, facts] = str(error)
             raise
 
@@ -140,6 +146,9 @@ class _Prover:
                 and not isinstance(right_mono[0], Var)
             ):
                 return self.equal(left_mono[0], right_mono[0], facts)
+        if (has_bit_operations(a) or has_bit_operations(b)) and proved_by_bits(a, b):
+            self.proof.obligations.append(Obligation(f"{reason(a)} == {reason(b)}", "z3-bv", 0.0))
+            return None
         raise Different(f"integers {reason(a)} and {reason(b)}")
 
     def conditions(self, a: Term, b: Term, facts: Facts) -> None:
