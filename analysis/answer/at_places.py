@@ -21,9 +21,7 @@ def recover_at_places(expression: TensorExpression, alternatives: bool) -> OpInf
     """Return the operator of a loop that is equal at each place, in real arithmetic."""
     with share(_STEPS):
         for loop in fitted_loops(expression):
-            info = certified_operator(loop, None, alternatives)
-            if isinstance(info, Refusal):
-                info = certified_operator(loop, None, alternatives, rounded=True)
+            info = certified_operator(loop, None, alternatives, rounded=True)
             if isinstance(info, OpInfo):
                 return _over(expression, info)
     return Refusal("no loop that is equal at each place is an operator")

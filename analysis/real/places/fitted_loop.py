@@ -11,22 +11,28 @@ that nothing depends on how it was fitted.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from itertools import permutations
 
+import numpy as np
+
 from ...lifting.effects.tensor_expression import TensorExpression
 from ...lifting.loops.reduction import canonical
 from ...terms.condition_terms import conj, eq0, ge0, ite
+from ...terms.evaluate import evaluate
 from ...terms.reduction_terms import identity, reduce
 from ...terms.scalar import call
-from ...terms.term import Int, Term, as_int, const, fresh, integer, load
+from ...terms.term import Int, Term, Var, as_int, const, fresh, integer, load
 from .affine_fit import Affine, Points, affine, bounds, points_of, window
 from .written_out import WrittenOut, equal_at_places, written_out
 
 #: Factors of a product whose order is tried.
 _MOST_FACTORS = 3
+#: Iterations of a loop at all places together.
+_MOST_POINTS = 1 << 16
 
 
 def fitted_loops(expression: TensorExpression) -> Iterator[TensorExpression]:
@@ -41,7 +47,10 @@ def fitted_loops(expression: TensorExpression) -> Iterator[TensorExpression]:
     for order in permutations(range(len(points.tensors))):
         for windows in (False, True):
             for guarded in (False, True):
-                body = _Loop(points, order, windows, guarded).body(table)
+                loop = _Loop(points, order, windows, guarded)
+                if not loop.has_as_many_points():
+                    continue
+                body = loop.body(table)
                 if body is not output.body and equal_at_places(output.body, body):
                     yield replace(expression, outputs=(replace(output, body=body),))
                     break
@@ -115,6 +124,18 @@ class _Loop:
             for axis, values in zip(self.terms[count:], self.columns[count:], strict=True):
                 least, most = bounds(column - values)
                 self.guards += [ge0(place - axis - least), ge0(axis - place + most)]
+
+    def has_as_many_points(self) -> bool:
+        """Whether the loop has no other points: that is cheaper than to write it out."""
+        names = [a.atom for a in (*map(as_int, self.points.axes), *self.axes)]
+        extents = [v.extent.const for v in names if isinstance(v, Var) and v.extent is not None]
+        if None in extents or math.prod(map(int, filter(None, extents))) > _MOST_POINTS:
+            return False
+        grid = np.indices([e or 0 for e in extents]).reshape(len(extents), -1)
+        env = dict(zip(names, grid, strict=True))
+        inside = evaluate(conj(*self.guards), env)  # type: ignore[arg-type]
+        count = int(np.broadcast_to(inside, grid.shape[1:]).sum())
+        return count == len(self.points.places)
 
     def body(self, table: WrittenOut) -> Term:
         dtype = self.points.tensors[0].dtype

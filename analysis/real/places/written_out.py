@@ -9,7 +9,7 @@ one table are equal in real arithmetic.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
@@ -41,14 +41,9 @@ class WrittenOut:
     table: dict[tuple[int, ...], Table]
 
 
-def written_out(body: Term, others: Iterable[Var] = ()) -> WrittenOut | None:
-    """Return an output at each of its places; None if it is too large, or of other operations.
-
-    Args:
-        body: The term of an element.
-        others: Coordinates that have a value too, although they are whole indices here.
-    """
-    axes = tuple(dict.fromkeys([*_written(body), *others]))
+def written_out(body: Term) -> WrittenOut | None:
+    """Return an output at each of its places; None if it is too large, or of other operations."""
+    axes = tuple(_written(body))
     if any(v.kind != "axis" for v in axes) or not _is_small(body, axes):
         return None
     closed = any(_rounds(t) for t in subterms(body))
@@ -61,17 +56,18 @@ def written_out(body: Term, others: Iterable[Var] = ()) -> WrittenOut | None:
 
 
 def equal_at_places(a: Term, b: Term) -> bool:
-    """Return whether two elements are written out as the same table."""
-    axes = _written(a) | _written(b)
-    first = written_out(a, axes)
-    second = None if first is None else written_out(b, first.axes)
-    if first is None or second is None or first.op != second.op:
+    """Return whether two elements are the same polynomial, or extreme, at each place."""
+    axes = tuple(_written(a) | _written(b))
+    if any(v.kind != "axis" for v in axes) or not (_is_small(a, axes) and _is_small(b, axes)):
         return False
-    order = [second.axes.index(x) for x in first.axes]
-    return all(
-        first.table[tuple(place[k] for k in order)] == elements
-        for place, elements in second.table.items()
-    )
+    closed = any(_rounds(t) for x in (a, b) for t in subterms(x))
+    for read in (polynomial_at, extreme_at("max"), extreme_at("min")):
+        try:
+            tables = (_places(x, axes, closed, read) for x in (a, b))
+            return all(ours == theirs for ours, theirs in zip(*tables, strict=True))
+        except NotWritten:
+            continue
+    return False
 
 
 def _places(
