@@ -133,7 +133,7 @@ class _Prover:
             if isinstance(x, (Reduce, Fold, Load)) and type(x) is type(y):
                 return self.equal(x, y, facts)
             if is_choice(x) or is_choice(y):
-                return self.cases(x, y, facts)
+                return None if self.by_bits(a, b) else self.cases(x, y, facts)
         if self.holds(eq0(a - b), facts):
             return None
         positive = [(m, c) for m, c in (a - b).terms if c > 0]
@@ -146,10 +146,16 @@ class _Prover:
                 and not isinstance(right_mono[0], Var)
             ):
                 return self.equal(left_mono[0], right_mono[0], facts)
-        if (has_bit_operations(a) or has_bit_operations(b)) and proved_by_bits(a, b):
-            self.proof.obligations.append(Obligation(f"{reason(a)} == {reason(b)}", "z3-bv", 0.0))
+        if self.by_bits(a, b):
             return None
         raise Different(f"integers {reason(a)} and {reason(b)}")
+
+    def by_bits(self, a: Int, b: Int) -> bool:
+        """Prove two integers equal of which one combines numbers by bits."""
+        if not (has_bit_operations(a) or has_bit_operations(b)) or not proved_by_bits(a, b):
+            return False
+        self.proof.obligations.append(Obligation(f"{reason(a)} == {reason(b)}", "z3-bv", 0.0))
+        return True
 
     def conditions(self, a: Term, b: Term, facts: Facts) -> None:
         """Compare as an equivalence, else operand by operand."""

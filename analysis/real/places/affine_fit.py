@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -126,12 +127,10 @@ def window(columns: Sequence[Column], values: Column) -> Window | None:
 def _steps(column: Column, values: Column) -> set[int]:
     """How far the least or the greatest value moves from one place to the next."""
     ends = [bounds(values[column == place]) for place in np.unique(column)]
-    steps = {b[k] - a[k] for a, b in zip(ends, ends[1:], strict=False) for k in (0, 1)}
+    steps = {b[k] - a[k] for a, b in pairwise(ends) for k in (0, 1)}
     return steps - {0}
 
 
 def bounds(column: Column) -> tuple[int, int]:
     """Return the least and the greatest value."""
     return int(column.min()), int(column.max())
-
-

@@ -1,6 +1,6 @@
 """Elementwise operators of integers that are computed by bits.
 
-    (x ^ (x >> 31)) - (x >> 31) = abs(x)        ~x + 1 = -x        y ^ ((x ^ y) & -(x < y)) = max(x, y)
+    (x ^ (x >> 31)) - (x >> 31) = abs(x)        ~x + 1 = -x        (x ^ y) + 2 * (x & y) = x + y
 
 Each operator with as many operands is proposed whose formula is proved equal by bit-vectors.
 """
