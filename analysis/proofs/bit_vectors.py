@@ -48,12 +48,13 @@ def proved_by_bits(a: Int, b: Int) -> bool:
         half = 1 << (_BITS[load.dtype] - 1)
         names[load] = variable("free", f"element {len(names)}")
         ends[names[load]] = (-half, half - 1, half)
-    pair = [as_int(replace(t, {x: as_int(v) for x, v in names.items()})) for t in (a, b)]
-    sizes = [sized(t, ends) for t in pair]
+    values: dict[Term, Term] = {x: as_int(v) for x, v in names.items()}
+    left, right = as_int(replace(a, values)), as_int(replace(b, values))
+    sizes = [sized(t, ends) for t in (left, right)]
     width = max((s[2].bit_length() for s in sizes if s is not None), default=0) + 2
-    if None in sizes or width > _WIDEST or _differ(*pair, tuple(ends)):
+    if None in sizes or width > _WIDEST or _differ(left, right, tuple(ends)):
         return False
-    return _equal(*pair, ends, width)
+    return _equal(left, right, ends, width)
 
 
 def _differ(a: Int, b: Int, variables: tuple[Var, ...]) -> bool:

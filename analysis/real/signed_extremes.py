@@ -52,10 +52,11 @@ def _chosen_factor(poly: Poly, dtype: str) -> Poly | None:
         for lower, low, other in parts:
             if other is not q or _op(high) != "max" or _op(low) != "min" or upper is lower:
                 continue
-            sides = [_times_inner(m, x, q, poly[m]) for m, x in ((upper, high), (lower, low))]
+            above = _times_inner(upper, high, q, poly[upper])
+            below = _times_inner(lower, low, q, poly[lower])
             rest = {m: c for m, c in poly.items() if m is not upper and m is not lower}
             condition = call("lt", (const(0.0, dtype), q), "bool")
-            return plus(rest, select_value(condition, condition, *sides, dtype))
+            return plus(rest, select_value(condition, condition, above, below, dtype))
     return None
 
 

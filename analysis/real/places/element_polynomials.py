@@ -110,7 +110,7 @@ def extreme_at(op: str) -> Elements:
     """Return what reads a term as a maximum or minimum of elements."""
 
     def read(term: Term) -> Table:
-        elements = {(x,): Fraction(1) for x in _extreme(op, term)}
+        elements: Table = {(x,): Fraction(1) for x in _extreme(op, term)}
         if not elements:
             raise NotWritten
         return elements
