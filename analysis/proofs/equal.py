@@ -30,9 +30,9 @@ from ..terms.term import (
     raw_call,
 )
 from ..terms.traversal import replace, substitute
-from .all_values import equal_at_all_values
-from .bit_vectors import has_bit_operations, proved_by_bits
 from .context import simplify, thorough
+from .elements.all_values import equal_at_all_values
+from .elements.bit_vectors import has_bit_operations, proved_by_bits
 from .equal_reductions import Facts, prove_reductions
 from .folds.first_element import from_below
 from .folds.fold_facts import earlier_indices, in_order

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...proofs.bit_vectors import BitVectors
+from ...proofs.elements.bit_vectors import BitVectors
 from ...terms.term import Term
 from ..maps.to_terms import Unsupported
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import permutations
 
 from ...lifting.effects.tensor_expression import OutputDefinition, TensorExpression
-from ...proofs.bit_vectors import has_bit_operations, proved_by_bits
+from ...proofs.elements.bit_vectors import has_bit_operations, proved_by_bits
 from ...proposal.proposal import Proposal
 from ...registry import Matches, Refuses, recogniser
 from ...results.op_info import Refusal

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..terms.evaluate import Array, Unevaluable, evaluate
-from ..terms.term import CallTerm, Const, Int, Load, TensorVar, Term
-from ..terms.traversal import free
+from ...terms.evaluate import Array, Unevaluable, evaluate
+from ...terms.term import CallTerm, Const, Int, Load, TensorVar, Term
+from ...terms.traversal import free
 
 #: Narrow types, and the types of intermediate values.
 _NARROW = frozenset({"int8", "uint8", "int16", "uint16"})
