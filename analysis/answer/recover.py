@@ -27,6 +27,7 @@ from ..undo_layouts import logical_forms
 from ..undo_layouts.logical_answer import express_layouts, normalise
 from ..undo_layouts.logical_places import unchanged_layouts
 from ..whole.whole_functions import whole_function
+from .at_places import recover_at_places
 from .candidates import certified_operator
 from .internal_error import fault
 from .kind import pattern_kind
@@ -216,7 +217,11 @@ def recover(
     logical = recover_logical(expression, None, alternatives)
     if not isinstance(logical, Refusal):
         return logical
-    return _recover_rounded(expression, alternatives) or direct
+    return (
+        _recover_rounded(expression, alternatives)
+        or recover_at_places(expression, alternatives)
+        or direct
+    )
 
 
 def recover_direct(
@@ -225,7 +230,12 @@ def recover_direct(
 ) -> OpInfo | Refusal:  # fmt: skip
     """Return the operator over the PrimFunc's own buffers, if necessary up to rounding."""
     direct = exact(expression, func, alternatives)
-    return direct or _recover_rounded(expression, alternatives) or direct
+    return (
+        direct
+        or _recover_rounded(expression, alternatives)
+        or recover_at_places(expression, alternatives)
+        or direct
+    )
 
 
 def recover_logical(expression: TensorExpression, _: Any, alternatives: bool = False) -> Answer:

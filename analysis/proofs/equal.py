@@ -31,6 +31,8 @@ from ..terms.term import (
 )
 from ..terms.traversal import replace, substitute
 from .context import simplify, thorough
+from .elements.all_values import equal_at_all_values
+from .elements.bit_vectors import has_bit_operations, proved_by_bits
 from .equal_reductions import Facts, prove_reductions
 from .folds.first_element import from_below
 from .folds.fold_facts import earlier_indices, in_order
@@ -77,6 +79,10 @@ class _Prover:
         try:
             self.compare(a, b, facts)
         except Different as error:
+            if equal_at_all_values(a, b):
+                goal = f"{reason(a)} == {reason(b)}"
+                self.proof.obligations.append(Obligation(goal, "all values", 0.0))
+                return
             self.failed[a, b, facts] = str(error)
             raise
 
@@ -127,7 +133,7 @@ class _Prover:
             if isinstance(x, (Reduce, Fold, Load)) and type(x) is type(y):
                 return self.equal(x, y, facts)
             if is_choice(x) or is_choice(y):
-                return self.cases(x, y, facts)
+                return None if self.by_bits(a, b) else self.cases(x, y, facts)
         if self.holds(eq0(a - b), facts):
             return None
         positive = [(m, c) for m, c in (a - b).terms if c > 0]
@@ -140,7 +146,16 @@ class _Prover:
                 and not isinstance(right_mono[0], Var)
             ):
                 return self.equal(left_mono[0], right_mono[0], facts)
+        if self.by_bits(a, b):
+            return None
         raise Different(f"integers {reason(a)} and {reason(b)}")
+
+    def by_bits(self, a: Int, b: Int) -> bool:
+        """Prove two integers equal of which one combines numbers by bits."""
+        if not (has_bit_operations(a) or has_bit_operations(b)) or not proved_by_bits(a, b):
+            return False
+        self.proof.obligations.append(Obligation(f"{reason(a)} == {reason(b)}", "z3-bv", 0.0))
+        return True
 
     def conditions(self, a: Term, b: Term, facts: Facts) -> None:
         """Compare as an equivalence, else operand by operand."""

@@ -15,6 +15,7 @@ import math
 import struct
 
 from ..terms.term import CallTerm, Const, Term, raw_call
+from .absorbed import absorbed
 from .sums.polynomial import Monomial, Poly, inverse, key_of, ordered, plus, poly_of, times, to_term
 
 
@@ -73,7 +74,10 @@ def inverse_of(poly: Poly, dtype: str) -> Poly:
 
 
 def joined(poly: Poly, dtype: str) -> Poly:
-    """Return a polynomial with at most one exponential a monomial, and none beside its sigmoid."""
+    """Return a polynomial with at most one exponential a monomial, and none beside its sigmoid.
+
+    One that cancels a term of a sum's exponents is inside of the sum.
+    """
     if not any(_is_exp(x) for mono in poly for x in mono):
         return poly
     out: Poly = {}
@@ -89,9 +93,10 @@ def joined(poly: Poly, dtype: str) -> Poly:
             one_less = plus({ordered(others): coef}, {ordered((*others, sigmoid)): -coef})
             out = plus(out, one_less)
         elif len(powers) > 1:
-            out = plus(out, times({ordered(others): coef}, exponential(exponent, dtype), dtype))
+            whole = times({ordered(others): coef}, exponential(exponent, dtype), dtype)
+            out = plus(out, {absorbed(m): c for m, c in whole.items()})
         else:
-            out = plus(out, {mono: coef})
+            out = plus(out, {absorbed(mono): coef})
     return out
 
 

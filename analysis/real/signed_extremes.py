@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from ..terms.term import CallTerm, Const, Term
-from .extremes import EXTREMES, extreme_of
-from .sums.polynomial import REAL, Poly, key_of, operands, plus, poly_of, to_term
+from ..terms.scalar import call
+from ..terms.term import CallTerm, Const, Term, const
+from .extremes import EXTREMES, extreme_of, select_value
+from .sums.polynomial import (
+    REAL,
+    Monomial,
+    Poly,
+    key_of,
+    operands,
+    ordered,
+    plus,
+    poly_of,
+    to_term,
+)
 
 
 def signed(poly: Poly, dtype: str) -> Poly:
     """Return a polynomial with one form for negated extremes, and for parts of both signs.
 
     -max(-a, -b) = min(a, b)        j*max(q, 0) + k*min(q, 0) = max(j*q, k*q) for j >= k
+    a*max(q, 0) + b*min(q, 0) = a*q if 0 < q else b*q
     """
     out, changed = poly, False
     for mono, coef in poly.items():
@@ -29,7 +41,34 @@ def signed(poly: Poly, dtype: str) -> Poly:
         parts = [to_term(plus({}, poly_of(q, dtype), c), dtype) for c in (j, k)]
         merged = parts[0] if j == k else extreme_of("max" if j > k else "min", parts, dtype)
         return signed(plus(rest, poly_of(merged, dtype)), dtype)
-    return out if changed else poly
+    chosen = _chosen_factor(out, dtype)
+    return chosen if chosen is not None else out if changed else poly
+
+
+def _chosen_factor(poly: Poly, dtype: str) -> Poly | None:
+    """``a*max(q, 0) + b*min(q, 0)`` as the selection of a*q or b*q by the sign of q; or None."""
+    parts = [(m, x, q) for m in poly for x in m if (q := _of_zero(x)) is not None]
+    for upper, high, q in parts:
+        for lower, low, other in parts:
+            if other is not q or _op(high) != "max" or _op(low) != "min" or upper is lower:
+                continue
+            above = _times_inner(upper, high, q, poly[upper])
+            below = _times_inner(lower, low, q, poly[lower])
+            rest = {m: c for m, c in poly.items() if m is not upper and m is not lower}
+            condition = call("lt", (const(0.0, dtype), q), "bool")
+            return plus(rest, select_value(condition, condition, above, below, dtype))
+    return None
+
+
+def _op(term: Term) -> str:
+    return term.op if isinstance(term, CallTerm) else ""
+
+
+def _times_inner(mono: Monomial, extreme: Term, inner: Term, coef: float) -> Poly:
+    """The monomial with the operand of an extreme in its place."""
+    others = list(mono)
+    others.remove(extreme)
+    return {ordered((*others, *m)): c * coef for m, c in poly_of(inner, inner.dtype).items()}
 
 
 def _of_zero(term: Term) -> Term | None:

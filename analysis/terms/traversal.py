@@ -100,7 +100,11 @@ def free(term: Term) -> frozenset[Var]:
 
 
 def substitute(term: Term, mapping: Mapping[Var, Term]) -> Term:
-    """Return the term with variables replaced; a variable of the values is never bound by it."""
+    """Return the term with its free variables replaced.
+
+    A reduction or fold that binds a variable of the mapping, replaced or in a value, gets an axis
+    of its own: what it binds is another variable.
+    """
     if not mapping:
         return term
     memo: dict[Term, Term] = {}
@@ -114,7 +118,7 @@ def substitute(term: Term, mapping: Mapping[Var, Term]) -> Term:
         result = memo.get(term)
         if result is None:
             if isinstance(term, (Reduce, Fold)):
-                taken = _NOTHING.union(*map(free, mapping.values()))
+                taken = keys.union(*map(free, mapping.values()))
                 if isinstance(term, Reduce):
                     result = _substitute_reduction(_apart(term, taken), go)
                 else:

@@ -163,8 +163,10 @@ def _quantized_parts(definition: OutputDefinition) -> Iterator[Parts]:
 
 
 def _dequantized_parts(definition: OutputDefinition) -> Iterator[Parts]:
-    """``(x - zero) * scale``, saturated for float16."""
-    value = _saturated(definition.body) if definition.out.dtype == "float16" else definition.body
+    """``(x - zero) * scale``, saturated for float16 where it could exceed its range."""
+    value: Term | None = definition.body
+    if definition.out.dtype == "float16":
+        value = _saturated(definition.body) or definition.body
     for shifted, scale in () if value is None else _operands(value, "mul", const(1.0, "float32")):
         data, zero = _difference(uncast(shifted))
         if _at_own_place(data, definition):

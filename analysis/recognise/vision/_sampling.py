@@ -13,6 +13,7 @@ from ...terms.term import ONE, CallTerm, Const, Int, Load, Term
 from ...terms.traversal import subterms
 from ._crop import outside, regions
 
+FLOATS = frozenset({"float16", "float32", "float64", "bfloat16"})
 MODE, CROP = "coordinate_transformation_mode", "tf_crop_and_resize"
 NEAREST = "nearest_neighbor"
 MODES = ("half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn")
@@ -49,12 +50,22 @@ def _transformations(
         yield {MODE: CROP, "roi": roi, "extrapolation_value": value}
 
 
+def has_literal_weights(body: Term) -> bool:
+    """Return whether elements are weighted by literals, and no coordinate is a float."""
+    terms = list(subterms(body))
+    if any(isinstance(term, CallTerm) and term.op == "cast" for term in terms):
+        return False
+    return any(isinstance(s, Const) and s.dtype in FLOATS and 0 < s.value < 1 for s in terms)
+
+
 def _modes(definition: OutputDefinition, load: Load, terms: Sequence[Term]) -> list[str]:
     if all(
         extent is out_extent
         for extent, out_extent in zip(load.tensor.shape, definition.out.shape, strict=True)
     ):
         return list(MODES)
+    if has_literal_weights(definition.body):  # the coordinates are not in sight
+        return ["half_pixel", "asymmetric", "align_corners"]
     if not _calls(terms, "add", 0.5, "cast"):
         scaled = [
             _scaled(terms, extent, out_extent)

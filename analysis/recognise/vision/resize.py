@@ -26,7 +26,7 @@ from ...terms.term import ONE, CallTerm, Int, Load, Term
 from ...terms.traversal import subterms
 from .._forms.access_functions import dims
 from ._crop import outside
-from ._sampling import CROP, MODE, NEAREST, samplings
+from ._sampling import CROP, MODE, NEAREST, has_literal_weights, samplings
 
 OP, OP3 = "relax.image.resize2d", "relax.image.resize3d"
 
@@ -142,7 +142,8 @@ def resize(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     if not sampled or not layouts:
         return Refusal("the sampled axes are not two or three adjacent ones")
     taps = sum(load.tensor.shape[k] is not ONE for k in sampled)
-    method = NEAREST if len(loads) == 1 else "linear" if len(loads) <= 2**taps else "cubic"
+    linear = len(loads) <= 2**taps or has_literal_weights(definition.body)
+    method = NEAREST if len(loads) == 1 else "linear" if linear else "cubic"
     return [
         proposal
         for layout in layouts

@@ -278,8 +278,14 @@ CASES = [
         {"output_size": (3, 4)},
     ),
     Foreign(
-        "adaptive_pool max: no operator",
+        "adaptive_pool max: windows of 3 by 3",
         tensors(lambda x: nn.adaptive_pool(x, (3, 4), "max"), "1,2,7,9"),
+        "relax.nn.max_pool2d",
+        {"pool_size": (3, 3), "strides": (2, 2)},
+    ),
+    Foreign(
+        "adaptive_pool max, uneven windows: no operator",
+        tensors(lambda x: nn.adaptive_pool(x, (3, 4), "max"), "1,2,8,9"),
     ),
     Foreign(
         "adaptive_pool1d, NWC",

@@ -65,5 +65,6 @@ CASES = [
         """,
         "relax.nn.avg_pool1d",
         pool_size=(4,),
+        count_include_pad=False,
     ),
 ]

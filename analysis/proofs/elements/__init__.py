@@ -1,0 +1,1 @@
+"""Equality of formulas for all values of the elements that they read."""
