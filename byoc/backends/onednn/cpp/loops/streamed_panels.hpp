@@ -43,12 +43,12 @@ void multiply(const Panel& p) {
 }  // namespace opinfo_loops
 
 OPINFO_LINKAGE void OPINFO_RUNTIME(pack_panels)(const float* data, int64_t row, int64_t column,
-                                                int64_t depth, int64_t columns, float* out) {
-  using opinfo_loops::kPanel;
-  const int64_t panels = (columns + kPanel - 1) / kPanel;
-  for (int64_t j = 0; j < panels * kPanel; ++j) {
-    float* to = out + j / kPanel * depth * kPanel + j % kPanel;
-    for (int64_t k = 0; k < depth; ++k, to += kPanel)
+                                                int64_t depth, int64_t columns, int64_t panel,
+                                                float* out) {
+  const int64_t panels = (columns + panel - 1) / panel;
+  for (int64_t j = 0; j < panels * panel; ++j) {
+    float* to = out + j / panel * depth * panel + j % panel;
+    for (int64_t k = 0; k < depth; ++k, to += panel)
       *to = j < columns ? data[k * row + j * column] : 0;
   }
 }
