@@ -20,6 +20,7 @@ from opinfo.byoc.backend.region import Region
 from opinfo.byoc.backends.onednn import measured_forms
 from opinfo.byoc.backends.onednn.implementation_probe import implementation, job_of, of_one_batch
 from opinfo.byoc.backends.onednn.measured_forms import FormTime, chosen_forms, fastest, form_times
+from opinfo.byoc.backends.onednn.raced_kernel import kernel
 from opinfo.byoc.codegen.host_target import flags
 from opinfo.byoc.compile import compile_module
 
@@ -175,6 +176,19 @@ def test_reference_code_is_raced_only_if_there_is_nothing_else() -> None:
     names = raced(planes, (1, 16, 24, 24))
     assert len(names) > 1 and not any(n.startswith("ref") for n in names)
     assert set(raced(spread, (1, 6, 20, 64), (1, 1, 20, 1))) == {"ref:any"}
+
+
+def test_a_product_of_many_rows_says_that_it_has_tiles() -> None:
+    def named(rows: int, columns: int) -> str:
+        return str(kernel(_region(nets.net(
+            lambda e, r, x: e(op.matmul(x, const(r, 64, columns))), (rows, 64), legal=False))))
+
+    def transposed(e: Any, r: Any, x: Any) -> Any:
+        return e(op.matmul(const(r, 40, 64), x))
+
+    assert (named(40, 48) == "tiled:own") == bool(TILED)
+    assert all("tiled" not in named(*sizes) for sizes in ((4, 48), (40, 8)))
+    assert "tiled" not in str(kernel(_region(nets.net(transposed, (64, 16), legal=False))))
 
 
 def test_a_region_with_symbolic_extents_is_unknown() -> None:
