@@ -21,7 +21,7 @@ from ...backend.region import Array
 COLUMNS = 16
 #: Rows of a block, at most, so that sums of products of integers stay below 2**31.
 LONGEST = 128
-#: The largest offset that is subtracted as an integer: with it, sums of two digits stay below 2**31.
+#: The largest offset that is subtracted as an integer: then sums of two digits stay below 2**31.
 LARGEST_OFFSET = 255
 #: The bits in which values of some bits are stored.
 STORED = {2: 2, 3: 4, 4: 4, 8: 8}

@@ -180,8 +180,10 @@ def test_reference_code_is_raced_only_if_there_is_nothing_else() -> None:
 
 def test_a_product_of_many_rows_says_that_it_has_tiles() -> None:
     def named(rows: int, columns: int) -> str:
-        return str(kernel(_region(nets.net(
-            lambda e, r, x: e(op.matmul(x, const(r, 64, columns))), (rows, 64), legal=False))))
+        def build(e: Any, r: Any, x: Any) -> Any:
+            return e(op.matmul(x, const(r, 64, columns)))
+
+        return str(kernel(_region(nets.net(build, (rows, 64), legal=False))))
 
     def transposed(e: Any, r: Any, x: Any) -> Any:
         return e(op.matmul(const(r, 40, 64), x))

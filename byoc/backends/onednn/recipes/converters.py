@@ -20,8 +20,8 @@ from .source import Converter, OneDnnFunction
 INTERFACE = "cpp/loops/interface.hpp"
 LOOPS = tuple(f"cpp/loops/{name}.hpp" for name in (
     "vectors", "tile_products", "strip_products", "streamed_panels", "rms_rows",
-    "winograd_transforms", "winograd_tiles", "winograd_pictures", "winograd_products", "attention_tiles",
-    "attention_rows", "race_tensors",
+    "winograd_transforms", "winograd_tiles", "winograd_pictures", "winograd_products",
+    "attention_tiles", "attention_rows", "race_tensors",
 ))  # fmt: skip
 #: Forms of products and convolutions with such loops.
 OWN_FORMS = tuple(f"cpp/own/{name}.hpp" for name in (
