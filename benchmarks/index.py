@@ -114,8 +114,8 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
                 "prompts 0.88x to 1.03x of ONNX Runtime, at most 0.83x of `torch.compile`; with "
                 "AVX2 (AMD Zen 3), one thread, products of 1, 16 and 128 rows: 0.26x, 0.66x and "
                 "0.97x the time of MatMulNBits, 0.28x, 0.41x and 0.81x of `torch.compile`; a token "
-                "73 % of a copy's bandwidth, 0.21x MatMulNBits, 0.92x its fastest level; float32 "
-                "Llama, a step 1.23x, a prompt 1.05x of ONNX Runtime"
+                "83 % of a copy's bandwidth, 0.18x MatMulNBits, 0.76x its fastest level; float32 "
+                "Llama, a step 0.77x to 0.84x, a prompt 0.97x to 1.01x of ONNX Runtime"
             ),
         ),
         "expert_layers": Command(

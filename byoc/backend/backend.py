@@ -81,8 +81,9 @@ class Backend:
         implementation: Returns the library's own name of the kernel that it runs for a region,
             such as ``brgconv:avx2``; None if it cannot say. A name that begins with ``ref`` means
             reference code, which costs more, one that begins with ``winograd`` a convolution
-            with fewer multiplications, and one that begins with ``attention`` products around
-            a softmax whose operands are never in memory as a whole.
+            with fewer multiplications, one that begins with ``tiled`` a product that is close to
+            the CPU's best rate, and one that begins with ``attention`` products around a softmax
+            whose operands are never in memory as a whole.
         views: Whether its patterns read operands through slices and moves. Products of one tensor
             are merged for it, and slices of a moved tensor get moves of their own.
         conversion: Returns the microseconds that converting the layout of a tensor takes on its

@@ -57,10 +57,10 @@ ELEMENTWISE = ("elementwise", "transcendental")
 #: The kind of two products around a softmax that are one loop nest; the names of such kernels begin
 #: so. Its sizes are those of the first product.
 ATTENTION = "attention"
-#: The first word of the kinds of what a library runs as reference code, and of convolutions that it
-#: runs by Winograd; the names of such kernels begin so.
-REFERENCE, WINOGRAD = "ref", "winograd"
-KERNELS = (REFERENCE, WINOGRAD)
+#: The first word of the kinds of what a library runs as reference code, of convolutions that it
+#: runs by Winograd, and of products for which it has tiles; the names of such kernels begin so.
+REFERENCE, WINOGRAD, TILED = "ref", "winograd", "tiled"
+KERNELS = (REFERENCE, WINOGRAD, TILED)
 #: The families of kinds, with the number of their sizes.
 SIZES = {
     **{f"conv{n}d{t}": 7 for n in (1, 2, 3) for t in ("", "_transpose")}, "matmul": 4,

@@ -38,7 +38,7 @@ CLOSE = 2e-5
 LIMITS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")
 #: The forms of `probe_race.hpp`.
 FORMS = ("straight", "swapped", "rows", "layer", "unpacked", "turned", "padded", "packed", "moved",
-         "winograd2", "winograd4", "separate", "streamed")  # fmt: skip
+         "winograd2", "winograd4", "separate", "streamed", "tiled")  # fmt: skip
 #: A word of an implementation's name. What is read from a file becomes part of C++ code.
 WORD = re.compile(r"[\w:+.-]{1,40}", re.ASCII)
 #: Limit on the words of an implementation's name.

@@ -16,14 +16,18 @@ def kernel(region: Region) -> str | None:
     """The name of a region's slowest kernel; None if it is unknown.
 
     It begins with ``winograd`` if the race of the region's convolution alone chose such a form:
-    what follows a convolution costs little, and regions that differ in it share the race.
+    what follows a convolution costs little, and regions that differ in it share the race. It begins
+    with ``tiled`` if a product may be computed by tiles: a race that decides later finds nothing
+    that is slower.
     """
     if is_attention(region):
         return attention_kernel(region)
     name, anchor = implementation(region), region.calls[0]
-    if name is None or name.startswith("ref") or anchor.op not in CONV:
+    if name is None or name.startswith("ref") or anchor.op not in (*CONV, "relax.matmul"):
         return name
     job = anchor_job(region)
+    if anchor.op == "relax.matmul":
+        return "tiled:own" if job is not None and _has_tiles(job) else name
     form = "" if job is None else _raced(job)
     return f"winograd:{form.split()[-1]}" if form.startswith("form winograd") else name
 
@@ -55,6 +59,12 @@ def alone(region: Region) -> Region:
         for o in anchor.operands))  # fmt: skip
     inputs = tuple(replace(region.inputs[index], index=k) for index, k in places.items())
     return replace(region, calls=(call,), inputs=inputs, results=anchor.results)
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _has_tiles(job: str) -> bool:
+    """Whether a product has the form ``tiled``."""
+    return "steps" in (ask(f"query 0 {job} only tiled") or {})
 
 
 @functools.lru_cache(maxsize=1 << 12)

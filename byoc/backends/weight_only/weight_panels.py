@@ -21,6 +21,8 @@ from ...backend.region import Array
 COLUMNS = 16
 #: Rows of a block, at most, so that sums of products of integers stay below 2**31.
 LONGEST = 128
+#: The largest offset that is subtracted as an integer: then sums of two digits stay below 2**31.
+LARGEST_OFFSET = 255
 #: The bits in which values of some bits are stored.
 STORED = {2: 2, 3: 4, 4: 4, 8: 8}
 
@@ -72,7 +74,7 @@ def packed(operands: Sequence[Array], attrs: Mapping[str, Any], reduced: int) ->
     offset, points = float(attrs["offset"]) + shift, None
     if zeros:
         points = _zero_points(zeros[0], scales, attrs) + offset
-    elif not offset.is_integer() or not 0 <= offset < 2**15:
+    elif not offset.is_integer() or not 0 <= offset <= LARGEST_OFFSET:
         points = np.full(scales.shape, offset, "float32")
     if reduced == 1:
         values, scales = values.T, scales.T

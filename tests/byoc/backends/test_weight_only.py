@@ -132,7 +132,8 @@ def test_inputs_at_any_address() -> None:
 
 
 @pytest.mark.parametrize("cpu", ["", "haswell"])
-@pytest.mark.parametrize("name", ["8 bits", "4 bits, groups of 128", "2 bits, groups of 128"])
+@pytest.mark.parametrize("name", ["8 bits", "4 bits, groups of 128", "2 bits, groups of 128",
+                                  "the largest offset"])  # fmt: skip
 def test_the_largest_sums_do_not_overflow(cpu: str, name: str) -> None:
     """Where all digits are the largest, and so are weights; whole numbers are exact."""
     product = PRODUCTS[name]

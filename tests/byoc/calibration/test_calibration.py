@@ -118,6 +118,27 @@ def test_a_convolution_by_winograd_is_a_kind_of_its_own() -> None:
     assert cost(direct, faster, kernel="brgconv:avx2") == (1000, "calibrated")
 
 
+def test_a_product_by_tiles_is_a_kind_of_its_own() -> None:
+    sizes, work = (1, 128, 512, 256), 128 * 512 * 256
+    moved = 4 * (128 * 256 + 256 * 512 + 128 * 512)
+    straight = ("matmul weights", sizes, work, moved, 2000.0)
+    best = ("conv2d last dense pointwise", (28, 28, 64, 64, 1, 1, 1), work, moved, 900.0)
+    window = ("conv2d last dense window", (28, 28, 64, 64, 1, 9, 1), work, moved, 450.0)
+    sampled = ("tiled matmul weights", sizes, work, moved, 1100.0)
+    rows = alone(call("relax.matmul", (128, 256), (256, 512), out=(128, 512)))
+
+    def cost(*samples: Any, kernel: str) -> Any:
+        estimate = CostModel(table(lib=[*samples, *streams(1e5)])).cost("lib", rows, kernel=kernel)
+        assert estimate is not None
+        return pytest.approx(estimate.microseconds, rel=0.01), estimate.source
+
+    assert cost(straight, best, window, kernel="gemm:jit") == (2000, "calibrated")
+    assert cost(straight, best, window, kernel="tiled:own") == (900 / 0.94, "calibrated")
+    assert cost(straight, best, sampled, kernel="tiled:own") == (1100, "calibrated")
+    faster = ("matmul weights", sizes, work, moved, 900.0)  # no tiles are chosen then
+    assert cost(faster, kernel="tiled:own") == (900, "calibrated")
+
+
 def test_fusion_saves_the_traffic_between_operators() -> None:
     n = 1 << 20
     model = CostModel(table(tvm=streams(1e4)))

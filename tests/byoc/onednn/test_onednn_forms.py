@@ -20,6 +20,8 @@ from opinfo.byoc.backend.region import Region
 from opinfo.byoc.backends.onednn import measured_forms
 from opinfo.byoc.backends.onednn.implementation_probe import implementation, job_of, of_one_batch
 from opinfo.byoc.backends.onednn.measured_forms import FormTime, chosen_forms, fastest, form_times
+from opinfo.byoc.backends.onednn.raced_kernel import kernel
+from opinfo.byoc.codegen.host_target import flags
 from opinfo.byoc.compile import compile_module
 
 from ...common.run import run
@@ -32,7 +34,9 @@ LAST = {"data_layout": "NHWC", "kernel_layout": "OHWI"}
 
 
 FORMS = ("straight", "swapped", "rows", "layer", "unpacked", "turned", "padded", "packed", "moved",
-         "streamed")  # fmt: skip
+         "streamed", "tiled")  # fmt: skip
+#: The form that products of many rows have with AVX2 alone.
+TILED = " tiled" if "avx" in flags() and "avx512f" not in flags() else ""
 CONVERT = importlib.import_module("opinfo.byoc.backends.onednn.convert")
 
 
@@ -65,7 +69,10 @@ CASES = {
                        padding=1),
     "one channel": _conv((1, 9, 7, 16), (1, 3, 3, 16), "straight swapped packed", padding=1),
     "product": Formed((3, 5, 6), lambda e, r, x: e(nn.gelu(e(op.add(e(op.matmul(
-        x, const(r, 6, 32))), const(r, 32))))), "straight layer unpacked turned padded"),
+        x, const(r, 6, 32))), const(r, 32))))), "straight layer unpacked turned padded" + TILED),
+    "blocks of rows": Formed((151, 1100), lambda e, r, x: e(op.multiply(e(nn.relu(e(op.add(e(
+        op.matmul(x, const(r, 1100, 43))), const(r, 43))))), const(r, 151, 43))),
+        "straight layer unpacked turned padded" + TILED),
     "a row": Formed((1, 70), lambda e, r, x: e(op.multiply(e(nn.relu(e(op.add(e(op.matmul(
         x, const(r, 70, 150))), const(r, 150))))), const(r, 1, 150))),
         "straight layer unpacked turned padded streamed"),
@@ -169,6 +176,21 @@ def test_reference_code_is_raced_only_if_there_is_nothing_else() -> None:
     names = raced(planes, (1, 16, 24, 24))
     assert len(names) > 1 and not any(n.startswith("ref") for n in names)
     assert set(raced(spread, (1, 6, 20, 64), (1, 1, 20, 1))) == {"ref:any"}
+
+
+def test_a_product_of_many_rows_says_that_it_has_tiles() -> None:
+    def named(rows: int, columns: int) -> str:
+        def build(e: Any, r: Any, x: Any) -> Any:
+            return e(op.matmul(x, const(r, 64, columns)))
+
+        return str(kernel(_region(nets.net(build, (rows, 64), legal=False))))
+
+    def transposed(e: Any, r: Any, x: Any) -> Any:
+        return e(op.matmul(const(r, 40, 64), x))
+
+    assert (named(40, 48) == "tiled:own") == bool(TILED)
+    assert all("tiled" not in named(*sizes) for sizes in ((4, 48), (40, 8)))
+    assert "tiled" not in str(kernel(_region(nets.net(transposed, (64, 16), legal=False))))
 
 
 def test_a_region_with_symbolic_extents_is_unknown() -> None:

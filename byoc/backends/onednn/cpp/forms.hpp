@@ -1,6 +1,6 @@
 
-// Convolutions and products in equivalent forms. It follows linear.hpp, and winograd.hpp
-// and streamed.hpp if they are there.
+// Convolutions and products in equivalent forms. It follows linear.hpp, and winograd.hpp,
+// streamed.hpp and tiled.hpp if they are there.
 namespace opinfo_onednn {
 namespace {
 
@@ -104,11 +104,17 @@ OPINFO_CALLED Kernel matmul(const Recipe& r) {
 #ifdef OPINFO_STREAMED
   const auto by_panels = [&](Kernel& out) { return streamed(out, l); };
 #endif
+#ifdef OPINFO_TILED
+  const auto by_tiles = [&](Kernel& out) { return tiled(out, l); };
+#endif
   const std::vector<Form> forms = {{"straight", straight}, {"layer", as_layer},
                                    {"unpacked", unpacked}, {"turned", turned},
                                    {"padded", padded},
 #ifdef OPINFO_STREAMED
                                    {"streamed", by_panels, true},
+#endif
+#ifdef OPINFO_TILED
+                                   {"tiled", by_tiles, true},
 #endif
   };
   return in_form(r.form, r.strict, forms);

@@ -33,7 +33,8 @@ std::vector<std::pair<std::string, std::string>> named(const Job& job) {
   std::vector<std::pair<std::string, std::string>> out;
   const Tensors fixed(job.fixed, false);
   for (const char* form : {"straight", "swapped", "rows", "layer", "unpacked", "turned", "padded",
-                           "packed", "moved", "winograd2", "winograd4", "separate", "streamed"}) {
+                           "packed", "moved", "winograd2", "winograd4", "separate", "streamed",
+                           "tiled"}) {
     std::vector<std::string> names;
     listing() = &names;
     try {

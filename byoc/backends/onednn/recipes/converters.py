@@ -19,13 +19,13 @@ from .source import Converter, OneDnnFunction
 #: What the loops of our own and their callers know of each other, and the loops.
 INTERFACE = "cpp/loops/interface.hpp"
 LOOPS = tuple(f"cpp/loops/{name}.hpp" for name in (
-    "vectors", "tile_products", "streamed_panels", "rms_rows", "winograd_transforms",
-    "winograd_tiles", "winograd_pictures", "winograd_products", "attention_tiles",
-    "attention_rows", "race_tensors",
+    "vectors", "tile_products", "strip_products", "streamed_panels", "rms_rows",
+    "winograd_transforms", "winograd_tiles", "winograd_pictures", "winograd_products",
+    "attention_tiles", "attention_rows", "race_tensors",
 ))  # fmt: skip
 #: Forms of products and convolutions with such loops.
 OWN_FORMS = tuple(f"cpp/own/{name}.hpp" for name in (
-    "threads", "streamed", "winograd_axes", "winograd",
+    "threads", "streamed", "tiled", "winograd_axes", "winograd",
 ))  # fmt: skip
 #: Kinds of regions with such loops.
 OWN_KINDS = tuple(f"cpp/own/{name}.hpp" for name in ("attention", "rms_norm"))
@@ -42,7 +42,7 @@ def runtime(own: bool) -> tuple[str, ...]:
 def has_own_loops(recipe: str, form: str) -> bool:
     """Whether a recipe in a form needs loops of our own."""
     own = recipe.startswith(("attention ", "rms_norm "))
-    return own or "winograd" in form or "streamed" in form
+    return own or any(name in form for name in ("winograd", "streamed", "tiled"))
 
 
 CONVERTERS: dict[str, Converter] = {

@@ -14,6 +14,7 @@ struct BlockOf {
   float unit;             // that the integers count
   float sum;              // of the integers
   int32_t start[kLimbs];  // the offset times the sum of the digits, negated
+  int32_t low;            // start[0] + 256 * start[1]
 };
 
 // The lowest byte of each number, if that is its value.
@@ -79,6 +80,7 @@ inline bool split(const Weights& w, const float* x, int8_t* digits, BlockOf* of)
       of[b].start[limb] = w.zeros == nullptr ? -w.offset * sum : 0;
       total = total * 256 + sum;
     }
+    of[b].low = of[b].start[0] + 256 * of[b].start[1];
     of[b].sum = static_cast<float>(total);
   }
   return true;

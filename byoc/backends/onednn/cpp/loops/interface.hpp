@@ -83,6 +83,8 @@ struct Matrix {
 // of each operand.
 constexpr int kTileRows = 6, kTileVectors = kLanes == 16 ? 4 : 2;
 
+constexpr int64_t kTileColumns = kTileVectors * kLanes;
+
 // What is added to a row of scores: an element for each key, or one for all.
 struct RowTerm {
   const float* data;
@@ -130,6 +132,22 @@ struct Panel {
   int64_t rows, depth, columns, x_row, out_row;
 };
 
+// A product of a block of rows with constant weights, in panels of `kTileColumns`. Rows are packed in
+// strips of at most `kTileRows`, which differ by one row at most. The bias has whole panels.
+constexpr int64_t kBlockRows = 24 * kTileRows;  // of a block, at most
+struct Strips {
+  Matrix src;
+  int64_t rows, depth, columns;
+  const float *weights, *bias;
+  float* packed;
+  float* out;
+  int64_t out_row;
+
+  int64_t strips() const { return (rows + kTileRows - 1) / kTileRows; }
+  int64_t panels() const { return (columns + kTileColumns - 1) / kTileColumns; }
+  int64_t first(int64_t strip) const { return rows * strip / strips(); }  // row of a strip
+};
+
 }  // namespace opinfo_loops
 
 // The tiles with so many results along each axis, or along one axis only.
@@ -153,10 +171,15 @@ OPINFO_LINKAGE bool OPINFO_RUNTIME(scatter)(const opinfo_loops::Picture& p, void
 OPINFO_LINKAGE void OPINFO_RUNTIME(attend)(const opinfo_loops::Attended& s,
                                            const opinfo_loops::AttendedOperand* operands,
                                            int64_t element, int64_t first, char* memory);
-// Weights in panels, whose rows and columns lie so far apart.
+// Weights in panels of `panel` columns, whose rows and columns lie so far apart.
 OPINFO_LINKAGE void OPINFO_RUNTIME(pack_panels)(const float* data, int64_t row, int64_t column,
-                                                int64_t depth, int64_t columns, float* out);
+                                                int64_t depth, int64_t columns, int64_t panel,
+                                                float* out);
 OPINFO_LINKAGE void OPINFO_RUNTIME(multiply_panel)(const opinfo_loops::Panel& p);
+// A strip of rows; then the product of all strips with the panels from `first` to `end`.
+OPINFO_LINKAGE void OPINFO_RUNTIME(pack_strip)(const opinfo_loops::Strips& s, int64_t strip);
+OPINFO_LINKAGE void OPINFO_RUNTIME(multiply_strips)(const opinfo_loops::Strips& s, int64_t first,
+                                                    int64_t end);
 // A row divided by the root of the mean of its squares, times a factor of each column.
 OPINFO_LINKAGE void OPINFO_RUNTIME(normalise)(const float* from, const float* factor, float* to,
                                               int64_t columns, float epsilon);

@@ -3,8 +3,6 @@
 namespace opinfo_loops {
 namespace {
 
-constexpr int64_t kTileColumns = kTileVectors * kLanes;
-
 // c = a b, or c += a b, for one tile. The columns of `a`, `b` and `c` lie next to each other.
 template <int rows, int vectors>
 void multiply_tile(const float* a, int64_t a_row, const float* b, int64_t b_row, int64_t depth,

@@ -41,7 +41,7 @@ class Streamed : public Work {
     return constants()[~l.weights.from]->derived(
         name.all(), plain, plain, [&](const float* data, float* out) {
           opinfo::want_large_pages(out, 4 * size[0]);
-          OPINFO_RUNTIME(pack_panels)(data, row, column, depth_, columns_, out);
+          OPINFO_RUNTIME(pack_panels)(data, row, column, depth_, columns_, kPanel, out);
         });
   }
 
@@ -51,17 +51,21 @@ class Streamed : public Work {
   Memory packed_;
 };
 
-// False if there are many rows, or a matrix is not plain. What follows is a primitive of its own.
-inline bool streamed(Kernel& out, const Linear& l) {
+// Whether a matrix product is one of float32 with constant weights and perhaps a constant bias, whose
+// result's columns lie next to each other.
+inline bool has_fixed_floats(const Linear& l) {
   if (l.dst.rank != 2 || l.weights.rank != 2 || l.weights.from >= 0) return false;
   for (const View* v : {&l.src, &l.weights, &l.dst})
     if (v->type != dnnl_f32) return false;
-  if (l.dst.dims[0] < 1 || l.dst.dims[0] > kMostRows || l.dst.dims[1] < kPanel)
-    return false;
-  if (l.src.strides[1] != 1 || l.dst.strides[1] != 1) return false;
-  if (l.bias && (l.bias->type != dnnl_f32 || l.bias->from >= 0 ||
-                 l.bias->flat().dims[0] != l.dst.dims[1]))
-    return false;
+  if (l.dst.strides[1] != 1) return false;
+  return !l.bias || (l.bias->type == dnnl_f32 && l.bias->from < 0 &&
+                     l.bias->flat().dims[0] == l.dst.dims[1]);
+}
+
+// False if there are many rows, or a matrix is not plain. What follows is a primitive of its own.
+inline bool streamed(Kernel& out, const Linear& l) {
+  if (!has_fixed_floats(l) || l.src.strides[1] != 1) return false;
+  if (l.dst.dims[0] < 1 || l.dst.dims[0] > kMostRows || l.dst.dims[1] < kPanel) return false;
   if (listing()) listing()->push_back("streamed:own");
   out.push_back(Step("streamed:own", std::make_shared<Streamed>(l)));
   append_rest(out, l.post, 0, l.dst);

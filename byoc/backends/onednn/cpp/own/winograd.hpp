@@ -131,7 +131,8 @@ class Winograd : public Work {
           OPINFO_RUNTIME(at_points)(p_, data, given.strides[0], given.strides[1], all.data());
           for (int64_t k = 0; k < p_.points; ++k)
             OPINFO_RUNTIME(pack_panels)(all.data() + k * depth * columns, columns, 1, depth,
-                                        columns, out + k * point_of_panels());
+                                        columns, opinfo_loops::kPanel,
+                                        out + k * point_of_panels());
         });
   }
 
