@@ -54,6 +54,8 @@ def modules(build: Build, *shapes: tuple[int, ...]) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize(("build", "shape", "rule", "expected"), [
     (unit_rows, (2, 70, 72), "rows", unit_numpy),
+    (lambda e, x: e(op.permute_dims(unit_rows(e, x), [0, 2, 1])), (2, 70, 72), "rows",
+     lambda x: unit_numpy(x).transpose(0, 2, 1)),  # scattered stores, of few bytes
     (columns, (2, 36, 256), "columns", lambda x: unit_numpy(x[:, :, 128:], 1)),
 ])  # fmt: skip
 def test_a_norm_in_operators_is_one_kernel(
@@ -73,7 +75,7 @@ def test_a_norm_in_operators_is_one_kernel(
 @pytest.mark.parametrize(("build", "shape"), [
     (length_too, (2, 70, 72)),  # what follows reads the totals again
     (unit_rows, (2, 12, 72)),  # few rows: one kernel would have few threads
-    (lambda e, x: e(op.permute_dims(unit_rows(e, x), [0, 2, 1])), (2, 70, 72)),  # scattered stores
+    (lambda e, x: e(op.permute_dims(unit_rows(e, x), [0, 2, 1])), (64, 70, 72)),  # scattered stores
     (lambda e, x: e(op.sum(e(op.sum(x, [-1])), [-1])), (2, 70, 72)),  # a total of totals
 ])  # fmt: skip
 def test_kernels_that_stay_apart(build: Build, shape: tuple[int, ...]) -> None:
@@ -88,7 +90,7 @@ def test_a_transpose_that_another_kernel_reads_stays() -> None:
         return e(relax.Tuple([unit, turned]))
 
     before, after = modules(build, (2, 36, 256))
-    assert after.same_as(before) and len(prim_funcs(before)) >= 3
+    assert len(prim_funcs(after)) == len(prim_funcs(before)) - 1 >= 2
 
 
 def test_calls_keep_their_order_around_an_effect() -> None:
@@ -96,8 +98,12 @@ def test_calls_keep_their_order_around_an_effect() -> None:
     main = before["main"]
     printed = relax.VarBinding(relax.Var("p", relax.TupleType([])), relax.op.print(
         *main.params, format="{}"))  # fmt: skip
-    impure = relax.VarBinding(relax.Var("q", relax.ObjectType()), relax.Call(
-        relax.ExternFunc("vm.builtin.unknown"), list(main.params), ty_args=[relax.ObjectType()]))
+    impure = relax.VarBinding(
+        relax.Var("q", relax.ObjectType()),
+        relax.Call(
+            relax.ExternFunc("vm.builtin.unknown"), list(main.params), ty_args=[relax.ObjectType()]
+        ),
+    )
     block = relax.BindingBlock([printed, impure])
     body = relax.SeqExpr([*main.body.blocks, block], main.body.body)
     mod = before.clone()

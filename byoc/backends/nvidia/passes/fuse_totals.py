@@ -16,13 +16,19 @@ from typing import Any
 from tvm import relax, tirx
 
 from .....analysis.blocks.strides import strided_access
-from .....analysis.blocks.tir import loads, mentions
+from .....analysis.blocks.tir import loads, mentions, static
 from .....analysis.lifting.tir.node import NodeDict, items, substitute
 from .....layout.rewrite.rewrite import TVM_RAISES
 from ....fusion.fused_group import FusedGroup, fused
 from ....prepare.mutation.mutate import mutated
 from ..schedules.column_kernel import columns_kernel
-from ..schedules.program.gpu_program import GpuProgram, NoGpuSchedule, read_program
+from ..schedules.program.gpu_program import (
+    GpuProgram,
+    NoGpuSchedule,
+    itemsize,
+    product,
+    read_program,
+)
 from ..schedules.program.merged_axes import bound
 from ..schedules.program.row_space import RowSpace, row_space
 from ..schedules.row_accesses import parts_of
@@ -31,6 +37,8 @@ from .fuse_rows import REDUCTION, callee, row_kind
 
 #: Rows that occupy a GPU: with fewer, a kernel for each of the two steps has more threads.
 ENOUGH = 128
+#: Bytes of a result that may be stored apart: it is in the cache, and a kernel costs more.
+SMALL = 1 << 18
 
 
 def fuse_totals(mod: Any) -> Any:
@@ -126,7 +134,7 @@ def is_row_kernel(func: Any) -> bool:
     """Whether a PrimFunc of static shape has a kernel of rows that reads them once.
 
     Threads side by side read and write elements side by side, of each tensor that has an element
-    for each of them.
+    for each of them; results of few bytes may be stored in another order.
     """
     try:
         program = read_program(func, True)
@@ -147,16 +155,24 @@ def _side_by_side(program: GpuProgram, space: RowSpace, lane: Any | None) -> boo
     for row in space.steps:
         if not row.columns:
             continue
-        along = row.columns[-1].var if lane is None else lane
+        along, written = row.columns[-1].var if lane is None else lane, NodeDict[None]()
         analyzer = bound([*space.rows, *row.columns])
         accesses = [(e.source, items(e.indices)) for part in parts_of(program, row)
                     for e in loads(substitute(part, row.at))]  # fmt: skip
         if not row.step.reduced:
+            for update in row.step.updates:
+                written[update.buffer] = None
             accesses += [(u.buffer, [substitute(i, row.at) for i in u.indices])
                          for u in row.step.updates]  # fmt: skip
         for buffer, indices in accesses:
             if buffer not in program.params or not any(along in mentions(i) for i in indices):
                 continue
+            if lane is None and buffer in written and _bytes(buffer) <= SMALL:
+                continue
             if strided_access(buffer, indices, [along], analyzer).step(along) != 1:
                 return False
     return True
+
+
+def _bytes(buffer: Any) -> int:
+    return product([static(e) or 0 for e in items(buffer.ty.shape)]) * itemsize(buffer)
