@@ -15,7 +15,7 @@ from opinfo.byoc.prepare.prepare import prepare
 
 from ...common.machine import execute
 from ...common.prim_funcs import prim_funcs
-from .gpu_cases import Build, check, kernel_of, net, op, rule_of
+from ..gpu_kernels.gpu_cases import Build, check, kernel_of, net, op, rule_of
 
 
 def unit_rows(e: Any, x: Any, axis: int = -1) -> Any:
