@@ -42,6 +42,7 @@ from .nvrtc.kernel_headers import kernel_headers
 from .passes.casts_by_reader import casts_by_reader
 from .passes.fast_functions import with_fast_functions
 from .passes.fuse_rows import fuse_rows
+from .passes.fuse_totals import fuse_totals
 from .passes.loops_by_result import loops_by_result
 from .passes.split_reductions import split_reductions
 from .passes.transposed_constants import with_constant_layouts
@@ -91,7 +92,7 @@ def compiled(
     # Scheduled reshapes are kernels to TVM, and not views.
     views = relax.transform.RewriteDataflowReshape()
     mod = casts_by_reader(turn_products(loops_by_result(mod)))
-    fused = fuse_rows(fuse_experts(fuse_packed(fuse(mod))))
+    fused = fuse_totals(fuse_rows(fuse_experts(fuse_packed(fuse(mod)))))
     fused = split_reductions(with_constant_layouts(fused))
     lowered = scheduled(views(fused), target)
     lowered = captured_by_shape(unbounded(lowered))
