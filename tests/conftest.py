@@ -7,7 +7,7 @@ in all loaded modules, several thousand. That there is none is said here once.
 
 TVM's parser of scripts does less work for the same result, as `fast_scripts.py` says.
 
-Libraries of C++ that tests need are compiled once, for all processes of a run.
+Libraries of C++ that tests need are compiled once, and kept in the user's cache.
 
 The process that reads model files is started before a command makes its folder of temporary files.
 Inside, it would end with the command, and a new one takes two seconds.
@@ -58,11 +58,9 @@ if os.environ.get(VARIABLE):
 gc.disable()
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Processes of a run share a folder, until the process that started the others ends."""
-    folder = begin_run()
-    if folder is not None:
-        config.add_cleanup(folder.cleanup)
+def pytest_configure() -> None:
+    """Processes of a run share a folder of libraries."""
+    begin_run()
 
 
 def pytest_collection_finish() -> None:

@@ -2,13 +2,15 @@
 
 An object is taken again for the same text, compiler and options, if no file that the text included
 has changed since: neither its size nor its time of change, as Python knows which bytecode is of an
-older source. An entry is a line of JSON, the digest of the object and the included files, and the
-object.
+older source. A file with another time is compared by its content, as a package that is installed
+again writes the same headers. An entry is a line of JSON, the digest of the object and the included
+files, and the object.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -26,7 +28,7 @@ from ....analysis.support.files.user_cache import user_cache
 from ...process import trust
 
 #: The folder in the user's cache, the version of its files, and bytes of all of them.
-FOLDER, FORMAT, MOST = "code", "1", 256 << 20
+FOLDER, FORMAT, MOST = "code", "2", 256 << 20
 #: Variables of the environment that compilers look for headers by.
 VARIABLES = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "GCC_EXEC_PREFIX", "COMPILER_PATH")
 #: What an object depends on besides: data that the assembler includes, and the time.
@@ -59,8 +61,10 @@ class KeptCode:
             digest, included = parse(line).items()
             if digest.value != hashlib.sha256(code).hexdigest():
                 return False
-            for path, size, changed in (file.items() for file in included.items()):
-                if _state(path.text()) != (path.value, size.value, changed.value):
+            for path, size, changed, content in (file.items() for file in included.items()):
+                state = _state(path.text())
+                same = state == (path.value, size.value, changed.value)
+                if not same and (state[1] != size.value or _content(state) != content.value):
                     return False
             Path(output).write_bytes(code)
             with contextlib.suppress(OSError):
@@ -71,9 +75,12 @@ class KeptCode:
     def keep(self, output: str, rule: str) -> None:
         """Keep the object that the compiler wrote, with its rule of included files."""
         with contextlib.suppress(OSError, ValueError):
-            included = [_state(path) for path in _included(rule, self.source)]
-            if any(changed >= self.begun for _, _, changed in included):
+            states = [_state(path) for path in _included(rule, self.source)]
+            if any(changed >= self.begun for _, _, changed in states):
                 return  # it may have been read before it changed
+            included = [(*state, _content(state)) for state in states]
+            if states != [_state(path) for path, *_ in states]:
+                return  # it changed before its content was read
             code = Path(output).read_bytes()
             line = json.dumps([hashlib.sha256(code).hexdigest(), included]).encode()
             with trust.folder(self.entry.parent, create=True):
@@ -120,3 +127,9 @@ def _included(rule: str, source: Path) -> list[str]:
 def _state(path: str) -> State:
     status = os.stat(path)
     return path, status.st_size, status.st_mtime_ns
+
+
+@functools.lru_cache(maxsize=4096)
+def _content(state: State) -> str:
+    """Return the digest of a file; models include the same headers."""
+    return hashlib.sha256(Path(state[0]).read_bytes()).hexdigest()

@@ -77,7 +77,7 @@ def test_what_differs_is_compiled(
     assert len(compiled) == 4 == len(list(cache.iterdir()))
 
 
-@pytest.mark.parametrize("change", ["content", "time", "absence"])
+@pytest.mark.parametrize("change", ["size", "content", "absence"])
 def test_a_changed_header_is_read_again(
     change: str, cache: Path, header: Path, compiled: list[str], tmp_path: Path
 ) -> None:
@@ -87,11 +87,23 @@ def test_a_changed_header_is_read_again(
         with pytest.raises(CompilerError, match=r"answer 1\.h"):
             build(tmp_path, header)
         return
-    if change == "content":
-        header.write_text("#define ANSWER 4242\n")
+    header.write_text("#define ANSWER 4242\n" if change == "size" else "#define ANSWER 43\n")
     os.utime(header, (2, 2))
-    assert (build(tmp_path, header) != first) == (change == "content")
-    assert len(compiled) == 2
+    assert build(tmp_path, header) != first and len(compiled) == 2
+
+
+def test_a_header_that_is_written_again_is_the_same(
+    cache: Path, header: Path, compiled: list[str], tmp_path: Path
+) -> None:
+    first = build(tmp_path, header)
+    header.unlink()
+    header.write_text("#define ANSWER 42\n")
+    assert build(tmp_path, header) == first and len(compiled) == 1
+    changed = header.with_name("part")
+    changed.write_text("#define ANSWER 24\n")
+    os.utime(changed, ns=(header.stat().st_mtime_ns + 1,) * 2)
+    changed.replace(header)
+    assert build(tmp_path, header) != first and len(compiled) == 2
 
 
 @pytest.mark.parametrize("damage", [*DAMAGES, "others"])
@@ -187,6 +199,7 @@ def test_that_a_header_compiles_is_asked_once(
         locate._compile_error.cache_clear()
         assert "absent.h" in str(locate._compile_error("missing.h", (header.parent,)))
     assert asked == ["g++"] * 3  # a package may be installed meanwhile
+    header.write_text("#define ANSWER 43\n")
     os.utime(header, (2, 2))
     locate._compile_error.cache_clear()
     assert locate._compile_error("answer 1.h", (header.parent,)) is None

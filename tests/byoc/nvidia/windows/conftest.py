@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from ....common.kept_objects import kept_objects
 from ..nvidia_library import convolutions
 from .window_harness import slow_gradients
+
+__all__ = ["kept_objects"]
 
 
 @pytest.fixture(scope="module")
