@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from tvm.tirx import IndexMap
 
-from ..proofs.verdict import Verdict
+from ..proofs.solvers.verdict import Verdict
 from ..terms.condition_terms import conj, eq0
 from ..terms.term import Int, Var, as_int, variable
 from ..terms.traversal import free

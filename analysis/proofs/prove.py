@@ -14,10 +14,10 @@ from dataclasses import replace
 from ..terms.condition_terms import conj, parts
 from ..terms.term import FALSE, TRUE, Term
 from ..terms.term.work_budget import spend
-from .exhaustive import exhaustive
 from .implication import follows_from
-from .smt import prove_int
-from .verdict import Verdict
+from .solvers.exhaustive import exhaustive
+from .solvers.smt import prove_int
+from .solvers.verdict import Verdict
 
 #: Steps of a proof, in addition to those of its methods.
 PROOF = 10

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from ...proofs.exhaustive import domain, grid
 from ...proofs.implication import follows_from
-from ...proofs.verdict import Verdict
+from ...proofs.solvers.exhaustive import domain, grid
+from ...proofs.solvers.verdict import Verdict
 from ...support.tvm_compat import sym
 from ...terms.condition_terms import disj, negate, parts
 from ...terms.evaluate import Unevaluable, evaluate

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from ...proofs.exhaustive import domain, is_counterexample
-from ...proofs.smt import Formulas, limit
-from ...proofs.verdict import Verdict
+from ...proofs.solvers.exhaustive import domain, is_counterexample
+from ...proofs.solvers.smt import Formulas, limit
+from ...proofs.solvers.verdict import Verdict
 from ...terms.interval import Sized, sized
 from ...terms.term import Var
 from ..maps.to_terms import Unsupported

@@ -9,7 +9,7 @@ from typing import Any
 
 from tvm.tirx import IndexMap
 
-from ...proofs.verdict import Verdict
+from ...proofs.solvers.verdict import Verdict
 from ...terms.term import TRUE, Int, Term, Var, variable
 from ..engines.engines import LITERAL, SYMBOLIC, EngineAnswer, discharge
 from ..engines.goal import left_inverse

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 
-from ...proofs.verdict import Verdict
+from ...proofs.solvers.verdict import Verdict
 from ...terms.condition_terms import ge0
 from ...terms.interval import interval
 from ...terms.row_major import volume

@@ -16,8 +16,8 @@ from ...terms.interval import Sized, sized
 from ...terms.term import CallTerm, Int, Load, Term, Var, as_int, integer, variable
 from ...terms.term.work_budget import spend
 from ...terms.traversal import replace, substitute, subterms
-from ..smt import limit
-from ..z3_terms import Encoder
+from ..solvers.smt import limit
+from ..solvers.z3_terms import Encoder
 
 #: The bits of the elements that are known integers.
 _BITS = {"int32": 32, "int64": 64}

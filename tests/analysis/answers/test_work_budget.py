@@ -12,8 +12,8 @@ from tvm import relax
 
 from opinfo.analysis import Chain, OpInfo, Refusal, op_info, op_infos
 from opinfo.analysis.lifting import idle_choices
-from opinfo.analysis.proofs import smt
-from opinfo.analysis.proofs.smt import prove_int
+from opinfo.analysis.proofs.solvers import smt
+from opinfo.analysis.proofs.solvers.smt import prove_int
 from opinfo.analysis.terms.condition_terms import conj, disj, ge0, negate
 from opinfo.analysis.terms.term import TRUE, CallTerm, Term, as_int, raw_call, variable, work_budget
 from opinfo.analysis.terms.term.work_budget import Exhausted, budget, spend

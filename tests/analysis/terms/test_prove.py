@@ -13,7 +13,7 @@ from opinfo.analysis.lifting.tir.operations import truncdiv
 from opinfo.analysis.proofs.equal import prove_equal
 from opinfo.analysis.proofs.pairing import Different
 from opinfo.analysis.proofs.prove import prove
-from opinfo.analysis.proofs.smt import prove_int
+from opinfo.analysis.proofs.solvers.smt import prove_int
 from opinfo.analysis.terms.condition_terms import conj, disj, eq0, ge0, ite, negate
 from opinfo.analysis.terms.evaluate import evaluate
 from opinfo.analysis.terms.integer import floordiv, floormod

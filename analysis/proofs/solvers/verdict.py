@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from ..terms.term import Var
+from ...terms.term import Var
 
 Status = Literal["proved", "refuted", "unknown"]
 

@@ -8,11 +8,11 @@ from types import MappingProxyType
 
 import numpy as np
 
-from ..terms.condition_terms import disj, negate
-from ..terms.evaluate import Unevaluable, evaluate
-from ..terms.interval import fits_int64
-from ..terms.term import Term, Var
-from ..terms.traversal import free, tensors
+from ...terms.condition_terms import disj, negate
+from ...terms.evaluate import Unevaluable, evaluate
+from ...terms.interval import fits_int64
+from ...terms.term import Term, Var
+from ...terms.traversal import free, tensors
 from .verdict import Verdict
 
 POINTS = 1 << 14

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-from ..terms.term import FALSE, TRUE, CallTerm, Int, Term, Var
+from ...terms.term import FALSE, TRUE, CallTerm, Int, Term, Var
 
 
 class Encoder(ABC):

@@ -11,9 +11,9 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any
 
-from ..terms.term import CallTerm, Int, Load, Term, Var, as_int
-from ..terms.term.work_budget import spend
-from ..terms.traversal import free
+from ...terms.term import CallTerm, Int, Load, Term, Var, as_int
+from ...terms.term.work_budget import spend
+from ...terms.traversal import free
 from .exhaustive import is_counterexample
 from .verdict import Verdict
 from .z3_terms import Encoder

@@ -1,0 +1,1 @@
+"""Deciding a condition over integers: at every point, or by Z3."""
