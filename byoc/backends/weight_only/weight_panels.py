@@ -79,7 +79,7 @@ def packed(operands: Sequence[Array], attrs: Mapping[str, Any], reduced: int) ->
     if reduced == 1:
         values, scales = values.T, scales.T
         points = None if points is None else points.T
-    _check(scales, points, bits)
+    _check(scales, np.array(offset) if points is None else points, bits)
     return _panels(values.astype("uint8"), scales, points, bits, int(attrs["group_size"]), offset)
 
 
@@ -109,15 +109,12 @@ def _zero_points(zeros: Array, scales: Array, attrs: Mapping[str, Any]) -> Array
     return zeros.astype("float32")
 
 
-def _check(scales: Array, points: Array | None, bits: int) -> None:
-    finite = np.isfinite(scales.astype("float32")).all()
-    if not finite or (points is not None and not np.isfinite(points).all()):
+def _check(scales: Array, points: Array, bits: int) -> None:
+    if not (np.isfinite(scales.astype("float32")).all() and np.isfinite(points).all()):
         raise ValueError("a scale or a zero point is not finite")
     if scales.dtype == np.float16 and scales.size:
-        largest = float(abs(scales.astype("float32")).max()) * 2.0 ** (bits + 1)
-        if largest > np.finfo("float16").max or (
-            points is not None and points.size and abs(points).max() > 2.0**bits
-        ):
+        largest = 2.0**bits + max(2.0**bits, float(abs(points).max(initial=0.0)))
+        if float(abs(scales.astype("float32")).max()) * largest > np.finfo("float16").max:
             raise ValueError("a weight may exceed the range of float16")
 
 

@@ -50,18 +50,22 @@ def test_other_products_stay_with_their_reason(reason: str) -> None:
     assert any(reason in text for text in texts), texts
 
 
-def test_scales_that_are_not_finite_stay_with_tvm() -> None:
+OUT_OF_RANGE = {"not finite": (np.inf, 7.0), "may exceed the range of float16": (200.0, 400.0)}
+
+
+@pytest.mark.parametrize("reason", OUT_OF_RANGE)
+def test_weights_out_of_range_stay_with_tvm(reason: str) -> None:
     words, scales = Q.arrays()
-    scales[3, 1] = np.inf
+    scales[3, 1], offset = OUT_OF_RANGE[reason]
 
     def build(emit: Any, x: Any) -> Any:
-        return product(
-            emit, x, group_dequantize(relax.const(words), relax.const(scales), **Q.attrs())
-        )
+        w = group_dequantize(relax.const(words), relax.const(scales),
+                             **Q.attrs() | {"offset": offset})  # fmt: skip
+        return product(emit, x, w)
 
-    with pytest.warns(UserWarning, match="not finite"):
+    with pytest.warns(UserWarning, match=reason):
         done = dispatched(build, (3, 96))
-    assert not done.taken and "not finite" in done.failed[0].reason
+    assert not done.taken and reason in done.failed[0].reason
 
 
 def _after_q4(emit: Any, x: Any, z: Any) -> Any:

@@ -188,6 +188,7 @@ PRODUCTS = {
     "an odd offset": Product(Quantized((20, 96), more={"offset": 7.5})),
     "the largest offset": Product(Quantized((16, 256), 8, 128, more={"offset": 255.0})),
     "a larger offset": Product(Quantized((20, 96), scales="float32", more={"offset": 32000.0})),
+    "a larger offset, float16": Product(Quantized((20, 96), more={"offset": 300.0})),
     "float32 scales": Product(Quantized((20, 96), scales="float32")),
     "float16": Product(Quantized((20, 96)), "float16"),
     "einsum": Product(Quantized((20, 96)), einsum=True),
