@@ -14,7 +14,7 @@ from .candidates import certified_operator
 from .kind import pattern_kind
 
 #: Steps of the budget of one question.
-_STEPS = 150_000
+_STEPS = 80_000
 
 
 def recover_at_places(expression: TensorExpression, alternatives: bool) -> OpInfo | Refusal:

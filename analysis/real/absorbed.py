@@ -2,7 +2,7 @@
 
     exp(m - g) * Σ_r f(r) * exp(x(r) - m) = Σ_r f(r) * exp(x(r) - g)
 
-This is how partial sums that are relative to maxima of their own are joined.
+This is how partial sums that are relative to maxima m of their own are joined.
 """
 
 from __future__ import annotations
@@ -30,6 +30,11 @@ def absorbed(mono: Monomial) -> Monomial:
     return mono
 
 
+def _is_maximum(mono: Monomial) -> bool:
+    """Whether a term is one maximum; relative to another number, exponentials may overflow."""
+    return len(mono) == 1 and isinstance(mono[0], (CallTerm, Reduce)) and mono[0].op == "max"
+
+
 def _inside(total: Reduce, exponent: Poly) -> Term | None:
     """The sum with an exponential in each summand; None if no term cancels in all of them."""
     zero, axes = const(0.0, total.dtype), frozenset(total.axes)
@@ -37,7 +42,7 @@ def _inside(total: Reduce, exponent: Poly) -> Term | None:
         return None
     guard, body = split_guard(total.body, zero)
     summands = poly_of(body, total.dtype)
-    cancelling = {m: c for m, c in exponent.items() if m}
+    cancelling = {m: c for m, c in exponent.items() if c > 0 and _is_maximum(m)}
     out: Poly = {}
     for mono, coef in summands.items():
         powers = [x for x in mono if isinstance(x, CallTerm) and x.op == "exp"]

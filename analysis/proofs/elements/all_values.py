@@ -2,8 +2,8 @@
 
     float16(x) * 0.25 = float16(min(max(float32(x) * 0.25, -65504), 65504))        for x of int8
 
-Only operations are allowed that IEEE 754 rounds correctly, so that the values are those of the
-program, and they are compared bit for bit.
+Only operations are allowed that IEEE 754 rounds correctly, and no product in a sum, so that the
+values are those of the program however it is compiled. They are compared bit for bit.
 """
 
 from __future__ import annotations
@@ -58,13 +58,21 @@ def _is_exact(term: Term) -> bool:
     if term.dtype not in _TYPES:
         return False
     if isinstance(term, CallTerm):
-        return term.op in _EXACT and not _is_undefined(term)
+        return term.op in _EXACT and not _is_undefined(term) and not _is_contracted(term)
     return isinstance(term, (Const, Int, Load))
 
 
 def _is_undefined(call: CallTerm) -> bool:
     """Whether a cast of a float to an integer may leave the integer's range."""
     return call.op == "cast" and "int" in call.dtype and "float" in call.args[0].dtype
+
+
+def _is_contracted(call: CallTerm) -> bool:
+    """Whether compilers may round a product and a sum once, as a fused multiply-add."""
+    if call.op not in ("add", "sub") or "float" not in call.dtype:
+        return False
+    args = [a.args[0] if isinstance(a, CallTerm) and a.op == "neg" else a for a in call.args]
+    return any(isinstance(a, CallTerm) and a.op == "mul" for a in args)
 
 
 def _same_values(a: Term, b: Term, tensor: TensorVar) -> bool:

@@ -22,7 +22,7 @@ from ..solvers.z3_terms import Encoder
 #: The bits of the elements that are known integers.
 _BITS = {"int32": 32, "int64": 64}
 #: The widest bit-vectors, the cost of a query in the budget, and its milliseconds.
-_WIDEST, _QUERY, _MS = 160, 300, 1000
+_WIDEST, _QUERY, _MS = 160, 4000, 400
 _SAMPLES = (0, 1, -1, 6, -37, 0x5A5A_1234, -0x7654_4321)
 _OPERATIONS = frozenset({"bitand", "bitor", "bitxor"})
 
@@ -36,8 +36,11 @@ def has_bit_operations(term: Term) -> bool:
     return any(isinstance(s, CallTerm) and s.op in _OPERATIONS for s in subterms(term))
 
 
-def proved_by_bits(a: Int, b: Int) -> bool:
-    """Return whether two integers are proved equal for all values of the elements they read."""
+def proved_by_bits(a: Int, b: Int) -> bool | None:
+    """Return whether two integers are equal for all values of the elements they read.
+
+    None if Z3 did not decide it within its steps.
+    """
     loads = {s for t in (a, b) for s in subterms(t) if isinstance(s, Load)}
     if not loads or any(x.dtype not in _BITS for x in loads):
         return False
@@ -67,7 +70,7 @@ def _differ(a: Int, b: Int, variables: tuple[Var, ...]) -> bool:
     return False
 
 
-def _equal(a: Int, b: Int, ends: dict[Var, Sized], width: int) -> bool:
+def _equal(a: Int, b: Int, ends: dict[Var, Sized], width: int) -> bool | None:
     import z3
 
     model = BitVectors(width)
@@ -83,7 +86,8 @@ def _equal(a: Int, b: Int, ends: dict[Var, Sized], width: int) -> bool:
         low, high, _ = ends[var]
         solver.add(encoded >= model.literal(low), encoded <= model.literal(high))
     solver.add(left != right)
-    return bool(solver.check() == z3.unsat)
+    answer = solver.check()
+    return None if answer == z3.unknown else bool(answer == z3.unsat)
 
 
 class BitVectors(Encoder):

@@ -22,6 +22,7 @@ from ...terms.term import (
     Term,
     integer,
 )
+from ...terms.term.work_budget import spend
 from ...terms.traversal import substitute
 from ..sums.polynomial import REAL
 
@@ -31,8 +32,11 @@ Elements = Callable[[Term], Table]
 
 #: Types whose largest number numpy knows.
 _IEEE = frozenset({"float16", "float32", "float64"})
-#: Products of elements in one polynomial.
-_MOST = 2000
+#: Types whose sums may wrap; of wider ones it is assumed that they do not.
+_WRAPPING = frozenset({"int8", "uint8", "int16", "uint16"})
+#: Products of elements in one polynomial, elements in one product, and bits of a coefficient: the
+#: square of a square of … has as many as memory.
+_MOST, _LONGEST, _BITS = 2000, 16, 2048
 
 
 class NotWritten(Exception):
@@ -45,12 +49,15 @@ def polynomial_at(term: Term) -> Table:
     Raises:
         NotWritten: It has another operation, or a condition on elements.
     """
-    return _Polynomials()(term)
+    return _Polynomials(term.dtype)(term)
 
 
 class _Polynomials:
-    def __init__(self) -> None:
+    """Reads terms as polynomials, in the ring of the output's type if that is narrow."""
+
+    def __init__(self, dtype: str) -> None:
         self.memo: dict[Term, Table] = {}
+        self.dtype = dtype
 
     def __call__(self, term: Term) -> Table:
         result = self.memo.get(term)
@@ -63,6 +70,8 @@ class _Polynomials:
     def of(self, term: Term) -> Table:
         if isinstance(term, Load):
             return {(term,): Fraction(1)}
+        if not self.fits(term):
+            raise NotWritten
         if isinstance(term, Const):
             return _constant(term.value)
         if isinstance(term, Int):
@@ -74,7 +83,25 @@ class _Polynomials:
             return out
         if not isinstance(term, CallTerm):
             raise NotWritten
-        return self.call(term)
+        return self.sum(term) if term.op in ("add", "sub") else self.call(term)
+
+    def sum(self, call: CallTerm) -> Table:
+        """A sum of sums; the first operands are followed in a loop, as there may be many."""
+        addends: list[tuple[Term, int]] = []
+        first: Term = call
+        while isinstance(first, CallTerm) and first.op in ("add", "sub") and self.fits(first):
+            if first in self.memo:
+                break
+            addends.append((first.args[1], 1 if first.op == "add" else -1))
+            first = first.args[0]
+        out = dict(self(first))
+        for term, sign in reversed(addends):
+            _add(out, _scaled(self(term), Fraction(sign)))
+        return out
+
+    def fits(self, term: Term) -> bool:
+        """Whether a result wraps in no type but that of the output."""
+        return term.dtype == self.dtype or term.dtype not in _WRAPPING
 
     def integer(self, poly: Int) -> Table:
         out: Table = {}
@@ -92,18 +119,14 @@ class _Polynomials:
             return _number(call.args[0])
         if call.op == "neg":
             return _scaled(self(call.args[0]), Fraction(-1))
-        if call.op not in ("add", "sub", "mul", "div"):
+        if call.op not in ("mul", "div"):
             raise NotWritten
         a, b = (self(x) for x in call.args)
         if call.op == "mul":
             return _times(a, b)
-        if call.op == "div":
-            if b.keys() != {()}:
-                raise NotWritten
-            return _scaled(a, 1 / b[()])
-        out = dict(a)
-        _add(out, b if call.op == "add" else _scaled(b, Fraction(-1)))
-        return out
+        if b.keys() != {()}:
+            raise NotWritten
+        return _scaled(a, 1 / b[()])
 
 
 def extreme_at(op: str) -> Elements:
@@ -179,6 +202,7 @@ def _number(poly: Int) -> Table:
 
 
 def _add(out: Table, other: Table) -> None:
+    spend(len(other) // 4)
     for mono, coef in other.items():
         total = out.get(mono, 0) + coef
         if total:
@@ -188,15 +212,24 @@ def _add(out: Table, other: Table) -> None:
 
 
 def _scaled(poly: Table, factor: Fraction) -> Table:
-    return {m: c * factor for m, c in poly.items()}
+    return {m: _bounded(c * factor) for m, c in poly.items()}
+
+
+def _bounded(value: Fraction) -> Fraction:
+    if max(value.numerator.bit_length(), value.denominator.bit_length()) > _BITS:
+        raise NotWritten
+    return value
 
 
 def _times(a: Table, b: Table) -> Table:
     if len(a) * len(b) > _MOST:
         raise NotWritten
+    spend(1 + len(a) * len(b) // 2)
     out: Table = {}
     for m, c in a.items():
         for n, d in b.items():
+            if len(m) + len(n) > _LONGEST:
+                raise NotWritten
             mono = tuple(sorted((*m, *n), key=lambda x: (x.tensor.position, x.uid)))
-            _add(out, {mono: c * d})
+            _add(out, {mono: _bounded(c * d)})
     return out

@@ -60,11 +60,13 @@ def product_of(poly: Poly) -> Poly:
 
 
 def plus(a: Poly, b: Poly, scale: float = 1.0) -> Poly:
-    """Return ``a + scale * b``; raise `TooLarge` for a long polynomial."""
+    """Return ``a + scale * b``; raise `TooLarge` for a long polynomial, or an infinite number."""
     spend(len(a) + sum(map(len, b)) + 1)
     out = dict(a)
     for mono, coef in b.items():
         total = out.get(mono, 0.0) + scale * coef
+        if not math.isfinite(total):
+            raise TooLarge
         if abs(total) > 1e-13 * abs(scale * coef):  # a smaller one is a rounding error
             out[mono] = total
         elif all(map(finite, mono)):
@@ -83,7 +85,10 @@ def times(a: Poly, b: Poly, dtype: str) -> Poly:
     out: Poly = {}
     for mono_a, coef_a in (a or {(): 0.0}).items():
         for mono_b, coef_b in (b or {(): 0.0}).items():
-            out = plus(out, {_cancelled(ordered((*mono_a, *mono_b))): coef_a * coef_b})
+            coef = coef_a * coef_b
+            if not coef and coef_a and coef_b:
+                raise TooLarge
+            out = plus(out, {_cancelled(ordered((*mono_a, *mono_b))): coef})
     return out
 
 

@@ -70,6 +70,9 @@ def _proved(definition: OutputDefinition, body: Int, formula: Scalar) -> Iterato
             continue
         for loads in permutations(formula.loads):
             filled = instantiate(template.body, dict(zip(template.operands, loads, strict=True)))
-            if proved_by_bits(as_int(filled), body):
+            proved = proved_by_bits(as_int(filled), body)
+            if proved is None:
+                return  # the next one would take as long
+            if proved:
                 yield Proposal(op.name, tuple(load.tensor.position for load in loads), {})
                 break

@@ -170,6 +170,50 @@ DECOYS = [
 ]  # fmt: skip
 
 
+#: Sums and products of narrow integers wrap before they are widened; elements may be infinite.
+WRAPPING = [
+    program("int8 products, summed in int32", "x int8 2,3; y int8 3,4; out int32 2,4", """
+    for i, j in T.grid(2, 4):
+        out[i, j] = T.Cast("int32", x[i, 0] * y[0, j])
+        for k in range(2):
+            out[i, j] = out[i, j] + T.Cast("int32", x[i, k + 1] * y[k + 1, j])
+    """),
+    program("running totals of uint8, widened", "x uint8 6; out int32 6", """
+    c = T.alloc_buffer((1,), "uint8", scope="local")
+    c[0] = T.uint8(0)
+    for b in range(2):
+        for k in range(3):
+            c[0] = c[0] + x[b * 3 + k]
+            out[b * 3 + k] = T.Cast("int32", c[0])
+    """),
+    program("coefficients beyond float64", "x float64 8; out float64 6", f"""
+    for i in range(6):
+        out[i] = (x[i] + x[i + 1]){" * T.float64(1e38)" * 9}
+    """),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRAPPING, ids=lambda c: c.form)
+def test_numbers_that_do_not_fit_are_no_operator(case: Foreign) -> None:
+    assert isinstance(analyse(case.build()).info, Refusal)
+
+
+def test_squares_of_squares_and_long_sums_are_refused_soon() -> None:
+    deep = "x[i] + x[i + 1]" + "".join(f" + x[{k % 8}]" for k in range(120))
+    for body in (deep, "x[i] * T.float32(3)"):
+        case = program("a chain", "x 8; out 6", f"""
+    t = T.alloc_buffer((6,))
+    for i in range(6):
+        t[i] = {body}
+    for i in range(6):
+        out[i] = t[i]
+        for k in T.unroll(40):
+            out[i] = out[i] * out[i] + T.float32(1)
+    """)  # fmt: skip
+        found = analyse(case.build()).info
+        assert isinstance(found, Refusal) and "fault" not in found.reason
+
+
 @pytest.mark.parametrize("case", MATCHES, ids=lambda c: c.form)
 def test_programs_are_the_operator_that_they_are_at_each_place(case: Foreign) -> None:
     func = case.build()

@@ -104,6 +104,11 @@ DECOYS = [
             ("s[1] * T.exp(m[1] - g[0])", "s[1]")),
     changed("the totals of two thirds are rescaled by the other's maximum", SOFTMAX,
             ("s[1] * T.exp(m[1]", "s[1] * T.exp(m[2]"), ("s[2] * T.exp(m[2]", "s[2] * T.exp(m[1]")),
+    program("a product in a sum, which compilers round once", "x int8 9; out float16 9", """
+    for i in range(9):
+        out[i] = T.Cast("float16", T.Cast("float32", x[i]) * T.float32(137.71898)
+                        - T.float32(12394.708))
+    """),
     changed("rescaled in the other direction", SOFTMAX,
             ("T.exp(m[0] - g[0])", "T.exp(g[0] - m[0])")),
 ]  # fmt: skip
