@@ -175,7 +175,7 @@ class _BackendModel:
             straight, known = self.inside(replace(load, kind=straightforward(load.kind)))
             least = load.moved / self.roofline.bandwidth
             tiles = max(load.work / (TILED_PART * self.product_rate), least)
-            return min(straight, tiles), known
+            return (tiles, False) if tiles < straight else (straight, known)
         if not nearest and load.family == ATTENTION:
             return self.inside(replace(load, kind="matmul batched"))[0], False
         if nearest:
@@ -196,9 +196,11 @@ class _BackendModel:
 
 
 def _is_product(kind: str) -> bool:
-    """Whether it is a product of matrices, or a convolution that is one."""
+    """Whether it is a product of float32 matrices, or a convolution that is one."""
     words = kind.split()
-    return words[0] == "matmul" or (words[0] == "conv2d" and words[2:] == ["dense", "pointwise"])
+    if words[0] == "conv2d":
+        return words[2:] == ["dense", "pointwise"]
+    return words[0] == "matmul" and not words[-1][-1].isdigit()  # other types are the last word
 
 
 def _roofline(samples: Sequence[Sample]) -> Roofline:

@@ -133,7 +133,9 @@ def test_a_product_by_tiles_is_a_kind_of_its_own() -> None:
         return pytest.approx(estimate.microseconds, rel=0.01), estimate.source
 
     assert cost(straight, best, window, kernel="gemm:jit") == (2000, "calibrated")
-    assert cost(straight, best, window, kernel="tiled:own") == (900 / 0.94, "calibrated")
+    assert cost(straight, best, window, kernel="tiled:own") == (900 / 0.94, "estimated")
+    typed = ("matmul weights int32", sizes, work, moved, 90.0)
+    assert cost(straight, best, typed, kernel="tiled:own") == (900 / 0.94, "estimated")
     assert cost(straight, best, sampled, kernel="tiled:own") == (1100, "calibrated")
     faster = ("matmul weights", sizes, work, moved, 900.0)  # no tiles are chosen then
     assert cost(faster, kernel="tiled:own") == (900, "calibrated")
