@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 import pytest
+import tvm
 
 from opinfo.analysis import Constant, OpInfo, Refusal
 from opinfo.analysis.answer.recover import analyse
+from opinfo.testing.unoptimised import unoptimised
 
 from ..foreign.case import Foreign, judge
 from ..foreign.execute import difference
@@ -122,6 +128,26 @@ def test_programs_are_the_operator_whose_values_they_have(case: Foreign) -> None
     assert verdict == "recovered", why
     assert isinstance(info, OpInfo) and info.certificate.exact == (case in EXACT)
     assert not difference(func, info.name, info.attrs, info.operands)
+
+
+FORMULAS: dict[str, tuple[Foreign, Callable[..., Any]]] = {
+    "abs": (ABS, np.abs), "negative": (NEGATIVE, np.negative), "add": (SUM, np.add),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_bits_of_negative_and_large_numbers(name: str) -> None:
+    case, formula = FORMULAS[name]
+    func = case.build()
+    *operands, out = func.params
+    values = [0, 1, -1, 7, -(2**31) + 1, 2**31 - 1, -12345, 2**30]
+    rows = {1: (8,), 2: (8, 5) if name == "abs" else (4, 8)}[len(out.ty.shape)]
+    x = np.resize(np.array(values, str(out.ty.dtype)), rows)
+    y = np.resize(np.array([0, -1, 1, 2**30, 5, -9, 2**31 - 20000, -(2**30)], x.dtype), rows)
+    arrays = [x, y][: len(operands)]
+    tensors = [tvm.runtime.tensor(a) for a in (*arrays, np.zeros_like(x))]
+    unoptimised(func.with_attr("global_symbol", "main"))["main"](*tensors)
+    np.testing.assert_array_equal(tensors[-1].numpy(), formula(*arrays))
 
 
 @pytest.mark.parametrize("case", DECOYS, ids=lambda c: c.form)
