@@ -129,9 +129,11 @@ class _Loop:
         """Whether the loop has no other points: that is cheaper than to write it out."""
         names = [a.atom for a in (*map(as_int, self.points.axes), *self.axes)]
         extents = [v.extent.const for v in names if isinstance(v, Var) and v.extent is not None]
-        if None in extents or math.prod(map(int, filter(None, extents))) > _MOST_POINTS:
+        known = [e for e in extents if e is not None]
+        points = math.prod(known)
+        if len(known) < len(extents) or points > _MOST_POINTS:
             return False
-        grid = np.indices([e or 0 for e in extents]).reshape(len(extents), -1)
+        grid = np.indices(known).reshape(len(known), points)
         env = dict(zip(names, grid, strict=True))
         inside = evaluate(conj(*self.guards), env)  # type: ignore[arg-type]
         count = int(np.broadcast_to(inside, grid.shape[1:]).sum())

@@ -199,6 +199,15 @@ def test_numbers_that_do_not_fit_are_no_operator(case: Foreign) -> None:
     assert isinstance(analyse(case.build()).info, Refusal)
 
 
+def test_places_without_a_coordinate_are_no_fault() -> None:
+    case = program("the least index", "x int32 3,4; out int32 3,4", """
+    for i, j in T.grid(3, 4):
+        out[i, j] = x[i, T.min(T.min(T.min(T.max(j - 1, 0), 3), i), 0) % 4]
+    """)  # fmt: skip
+    found = analyse(case.build()).info
+    assert isinstance(found, Refusal) and "fault" not in found.reason
+
+
 def test_squares_of_squares_and_long_sums_are_refused_soon() -> None:
     deep = "x[i] + x[i + 1]" + "".join(f" + x[{k % 8}]" for k in range(120))
     for body in (deep, "x[i] * T.float32(3)"):
