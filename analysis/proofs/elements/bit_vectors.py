@@ -2,8 +2,8 @@
 
     (x ^ (x >> 31)) - (x >> 31) = x if x >= 0 else -x        for x of int32
 
-Elements of tensors of integers are any number of their type. The width excludes overflow, as it is
-assumed of the program, so that bits are those of mathematical integers in two's complement.
+Elements of tensors of integers are any number of their type. Programs are assumed not to overflow,
+and the width excludes it here, so that bits are those of integers in two's complement.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ _MOST, _LONGEST, _BITS = 2000, 16, 2048
 
 
 class NotWritten(Exception):
-    """A term is no polynomial, or no extreme, of elements."""
+    """A term is neither a polynomial nor an extreme of elements."""
 
 
 def polynomial_at(term: Term) -> Table:

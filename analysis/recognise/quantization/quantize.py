@@ -182,6 +182,8 @@ def _multiplied_out(value: Term, definition: OutputDefinition) -> Iterator[Parts
                 x, factor, k = uncast(data), bare(scale), bare(shift)
                 if not (isinstance(factor, Const) and isinstance(k, Const) and factor.value):
                     continue
+                if not math.isfinite(k.value / factor.value):
+                    continue
                 zero = round(sign * k.value / factor.value)
                 exact = math.isclose(zero * factor.value, sign * k.value, rel_tol=1e-6)
                 if zero and exact and _at_own_place(x, definition) and _fits(zero, x.dtype):

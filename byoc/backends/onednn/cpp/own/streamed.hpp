@@ -9,12 +9,27 @@ namespace {
 using opinfo_loops::kMostRows;
 using opinfo_loops::kPanel;
 
+// The constant weights of a product in panels of `width` columns, which every region shares.
+inline Memory packed_panels(const Linear& l, int64_t width) {
+  const int64_t row = l.weights.strides[0], column = l.weights.strides[1];
+  const int64_t depth = l.weights.dims[0], columns = l.weights.dims[1];
+  opinfo_regions::Text name;
+  name << "panels " << width << " " << depth << ":" << row << " " << columns << ":" << column;
+  const int64_t size[] = {(columns + width - 1) / width * width * depth};
+  const MemoryDesc plain = View::plain(size, 1, dnnl_f32, 0).desc();
+  return constants()[~l.weights.from]->derived(
+      name.all(), plain, plain, [&](const float* data, float* out) {
+        opinfo::want_large_pages(out, 4 * size[0]);
+        OPINFO_RUNTIME(pack_panels)(data, row, column, depth, columns, width, out);
+      });
+}
+
 class Streamed : public Work {
  public:
   explicit Streamed(const Linear& l)
       : src_(l.src), dst_(l.dst), rows_(l.dst.dims[0]), depth_(l.weights.dims[0]),
         columns_(l.weights.dims[1]), panels_((columns_ + kPanel - 1) / kPanel),
-        packed_(packed(l)) {
+        packed_(packed_panels(l, kPanel)) {
     if (l.bias) bias_ = constants()[~l.bias->from]->elements(*l.bias);
   }
 
@@ -32,19 +47,6 @@ class Streamed : public Work {
   }
 
  private:
-  Memory packed(const Linear& l) const {
-    const int64_t row = l.weights.strides[0], column = l.weights.strides[1];
-    opinfo_regions::Text name;
-    name << "streamed " << depth_ << ":" << row << " " << columns_ << ":" << column;
-    const int64_t size[] = {panels_ * depth_ * kPanel};
-    const MemoryDesc plain = View::plain(size, 1, dnnl_f32, 0).desc();
-    return constants()[~l.weights.from]->derived(
-        name.all(), plain, plain, [&](const float* data, float* out) {
-          opinfo::want_large_pages(out, 4 * size[0]);
-          OPINFO_RUNTIME(pack_panels)(data, row, column, depth_, columns_, kPanel, out);
-        });
-  }
-
   View src_, dst_;
   const float* bias_ = nullptr;
   int64_t rows_, depth_, columns_, panels_;

@@ -13,7 +13,7 @@ class Tiled : public Work {
  public:
   explicit Tiled(const Linear& l)
       : src_(l.src), dst_(l.dst), whole_(whole(l)), bias_(whole_.panels() * kTileColumns),
-        packed_(packed(l)) {
+        packed_(packed_panels(l, kTileColumns)) {
     const float* bias = l.bias ? constants()[~l.bias->from]->elements(*l.bias) : nullptr;
     if (bias) std::copy(bias, bias + whole_.columns, bias_.begin());
   }
@@ -48,20 +48,6 @@ class Tiled : public Work {
     s.rows = l.dst.dims[0], s.depth = l.weights.dims[0], s.columns = l.weights.dims[1];
     s.out_row = l.dst.strides[0];
     return s;
-  }
-
-  Memory packed(const Linear& l) const {
-    const int64_t row = l.weights.strides[0], column = l.weights.strides[1];
-    opinfo_regions::Text name;
-    name << "tiled " << whole_.depth << ":" << row << " " << whole_.columns << ":" << column;
-    const int64_t size[] = {whole_.panels() * kTileColumns * whole_.depth};
-    const MemoryDesc plain = View::plain(size, 1, dnnl_f32, 0).desc();
-    return constants()[~l.weights.from]->derived(
-        name.all(), plain, plain, [&](const float* data, float* out) {
-          opinfo::want_large_pages(out, 4 * size[0]);
-          OPINFO_RUNTIME(pack_panels)(data, row, column, whole_.depth, whole_.columns,
-                                      kTileColumns, out);
-        });
   }
 
   View src_, dst_;
