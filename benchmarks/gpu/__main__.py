@@ -4,7 +4,7 @@
                               [--jobs 8] [--default]
     python -m benchmarks.gpu time DIR [--set SET] [--only NAME ...] [--dtype DTYPE ...] [--jobs 1]
                              [--mode MODE ...]
-    python -m benchmarks.gpu page DIR
+    python -m benchmarks.gpu page DIR [--idle]
     python -m benchmarks.gpu compile_time DIR [--only NAME ...] [--dtype DTYPE ...] [--page]
 
 DTYPE is float16 (if nothing is said), bfloat16 or float32, which is without tf32. `build` compiles
@@ -15,8 +15,9 @@ jobs, as many models compile at once, and one is timed at a time, the candidates
 included. torch keeps their times in DIR, so a run that was stopped goes on. SET is first (if
 nothing is said), or later, last or newest, which were chosen to report on. Rows are kept in DIR, a
 file each; those of several runs are joined. `page` writes docs/results/gpu.md
-from them. `compile_time` compiles each model alone, with an empty cache and then with the one that
-is left, and with `--page` writes docs/results/gpu-compile.md.
+from them; with `--idle`, they are of a run without peers on an idle host. `compile_time` compiles
+each model alone, with an empty cache and then with the one that is left, and with `--page` writes
+docs/results/gpu-compile.md.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def main() -> None:
     """Run one step."""
     options = _options()
     if options.step == "page":
-        print(f"written: {write(options.folder)}")
+        print(f"written: {write(options.folder, options.idle)}")
         return
     options.folder.mkdir(parents=True, exist_ok=True)
     if options.step == "compile_time":
@@ -107,6 +108,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--set", choices=SETS, default="first", help="later, last, newest: chosen to report"
     )
+    parser.add_argument("--idle", action="store_true", help="of page: timed on an idle host")
     parser.add_argument("--page", action="store_true", help="of compile_time: write its page")
     parser.add_argument("--mode", nargs="*", default=["max-autotune"],
                         choices=MODES, help="of torch.compile; empty: without it")  # fmt: skip

@@ -11,6 +11,7 @@ from typing import Any
 from benchmarks.common.pages import PAGES, table
 
 from .architectures import MODES, SETS
+from .idle_host import section, with_idle
 
 HEAD = """# Whole models on a GPU
 
@@ -24,8 +25,8 @@ in several runs, and compiled some fifteen at a time.
 - **apart** is the largest difference from torch in float32, relative to the largest value.
 - **kernels** is the number that a call launches, **moves** how many of them only copy, cast or
   rearrange elements, **libraries** the share of the kernels' time in cuDNN's and cuBLASLt's.
-- **in kernels** is the share of a call's time in which a kernel runs. While other models compile on
-  the host it is less: DaViT had 88%, and Hiera 90%, that have 100% on an idle host.
+- **in kernels** is the share of a call's time in which a kernel runs, while other models compile on
+  the host; a section at the end has that of an idle host.
 - **Models chosen later**, those chosen last, and those chosen after all these, were picked once,
   after what stands before them was worked on. What they showed was mended by mechanism; the models
   that showed it count as tuned since: RegNetY, with HRNet and ResNeXt (convolutions of groups got a
@@ -71,7 +72,8 @@ def joined(stored: Sequence[dict[str, Any]], new: Sequence[dict[str, Any]]) -> l
         if before.get("device") == row.get("device"):
             kept = {k: v for k, v in before.items() if k.startswith(tuple(PEERS))}
             row = kept | row
-        out[row["name"], row["dtype"]] = row
+        idle = {k: v for k, v in before.items() if k == "idle"}
+        out[row["name"], row["dtype"]] = idle | row
     return [out[key] for key in sorted(out)]
 
 
@@ -83,11 +85,15 @@ def _light(row: dict[str, Any]) -> dict[str, Any]:
     return light
 
 
-def write(folder: Path) -> Path:
-    """Write the page, and its rows beside it as JSON, joined to those before; return its path."""
+def write(folder: Path, idle: bool = False) -> Path:
+    """Write the page, and its rows beside it as JSON, joined to those before; return its path.
+
+    With ``idle``, the folder's rows were timed without peers, on a host that did nothing else.
+    """
     data = PAGES / "gpu.json"
     stored = json.loads(data.read_text(encoding="utf-8")) if data.exists() else []
-    found = joined(stored, [_light(row) for row in rows(folder)])
+    new = [_light(row) for row in rows(folder)]
+    found = with_idle(stored, new) if idle else joined(stored, new)
     data.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     timed = [r for r in found if "device" in r]
     devices = ", ".join(sorted({r["device"] for r in timed}))
@@ -95,6 +101,7 @@ def write(folder: Path) -> Path:
     parts = [head]
     for title, part in _parts(found):
         parts.append(f"## {title}\n\n{_summary(part)}\n\n{_table(part)}\n")
+    parts += filter(None, [section(found)])
     path = PAGES / "gpu.md"
     _, title, streams = path.read_text(encoding="utf-8").partition(STREAMS)
     parts += [title + streams] * bool(title)  # which benchmarks.gpu.stream writes
