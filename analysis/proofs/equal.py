@@ -13,7 +13,6 @@ from itertools import permutations
 
 from ..solving.coordinate_remainders import as_digits
 from ..terms.condition_terms import conj, disj, eq0, negate, parts
-from ..terms.scalar import is_const
 from ..terms.show import reason
 from ..terms.term import (
     FALSE,
@@ -29,6 +28,7 @@ from ..terms.term import (
     fresh,
     raw_call,
 )
+from ..terms.term.literals import is_const
 from ..terms.traversal import replace, substitute
 from .context import simplify, thorough
 from .elements.all_values import equal_at_all_values

@@ -9,8 +9,8 @@ from itertools import permutations
 import numpy as np
 
 from ..solving.integer_equations import solve
-from ..terms.scalar import is_const
 from ..terms.term import CallTerm, Const, Int, Load, Term, Var, as_int
+from ..terms.term.literals import is_const
 from ..terms.traversal import subterms
 
 PERMUTATIONS = 24

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from ..terms.condition_terms import conj, parts
 from ..terms.reduction_terms import identity, split_guard
-from ..terms.scalar import is_const
 from ..terms.term import TRUE, CallTerm, Reduce, Term, Var, as_int, fresh, raw_call
+from ..terms.term.literals import is_const
 from ..terms.traversal import substitute
 from .pairing import is_choice
 from .proof import Proof

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol, TypeGuard
 
 from ..lifting.idle_choices import special_places
-from ..terms.scalar import NARROW
+from ..terms.scalar_rules import NARROW
 from ..terms.term import CallTerm, Const, Int, Load, Term, Var, const, raw_call
 from ..terms.traversal import rebuild, substitute
 from .exponentials import exponential, inverse_of, masked, natural

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 
-from ..terms.bits import xor
 from ..terms.integer import floordiv
 from ..terms.order import bounds, nonneg, positive
 from ..terms.quotient import divide, divides, is_div
@@ -25,6 +24,7 @@ from ..terms.term import (
     polynomial,
     variable,
 )
+from ..terms.term.exclusive_or import xor
 from ..terms.traversal import free, ints, rebuild, subterms
 from .congruence import congruences, eliminate
 from .remainder import Remainder, remainder

@@ -11,8 +11,8 @@ from ..lifting.effects.tensor_expression import OutputDefinition
 from ..proofs.context import simplify, thorough
 from ..terms.condition_terms import ge0
 from ..terms.order import bounds
-from ..terms.scalar import is_literal
 from ..terms.term import ONE, CallTerm, TensorVar, Term, Var, as_int, bare, integer
+from ..terms.term.literals import is_literal
 from .coordinate_change import crop
 from .logical_state import LogicalState, apply_change, guarded_loads
 

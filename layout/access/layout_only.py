@@ -22,8 +22,8 @@ from ...analysis.chain.define import define
 from ...analysis.chain.tensor_program import TensorDefinition, coordinates_of
 from ...analysis.lifting.tir.unliftable import Unliftable
 from ...analysis.terms.evaluate import Unevaluable, evaluate, numpy_dtype
-from ...analysis.terms.scalar import is_literal
 from ...analysis.terms.term import CallTerm, Int, Load, TensorVar, Term, Var
+from ...analysis.terms.term.literals import is_literal
 from ...analysis.terms.traversal import free, tensors
 from ..model.buffer_bytes import SYMBOLIC
 

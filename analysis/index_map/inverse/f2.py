@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...terms.bits import xor
 from ...terms.evaluate import Unevaluable, evaluate
 from ...terms.integer import floordiv, floormod
 from ...terms.interval import fits_int64
 from ...terms.term import TRUE, ZERO, Int, Var, integer
+from ...terms.term.exclusive_or import xor
 from ..engines.goal import place
 from ..maps.to_terms import Map
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 
-from ...terms.scalar import WHOLE
 from ...terms.term import (
     FALSE,
     TRUE,
@@ -27,6 +26,7 @@ from ...terms.term import (
     fresh,
     integer,
 )
+from ...terms.term.literals import WHOLE
 from ...terms.traversal import rebuild, replace, substitute
 
 #: No number of any type is this large, except for the extremes of its type.

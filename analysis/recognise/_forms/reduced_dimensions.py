@@ -11,8 +11,8 @@ from itertools import combinations
 
 from ...lifting.effects.tensor_expression import TensorExpression
 from ...terms.row_major import volume
-from ...terms.scalar import is_const
 from ...terms.term import ONE, CallTerm, Const, Int, Load, Reduce, TensorVar, Term, Var
+from ...terms.term.literals import is_const
 from ...terms.traversal import subterms
 from .sums_of_products import Combined, bare, combined, only, uncast
 

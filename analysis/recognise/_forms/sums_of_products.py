@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from ...terms.condition_terms import parts
 from ...terms.reduction_terms import split_guard
-from ...terms.scalar import is_const
 from ...terms.term import TRUE, ZERO, CallTerm, Const, Int, Load, Reduce, Term, Var, bare, only
+from ...terms.term.literals import is_const
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from ...registry import Matches, Refuses, recogniser
 from ...results.op_info import Refusal
 from ...terms.condition_terms import negate
 from ...terms.order import is_closed
-from ...terms.scalar import is_const
 from ...terms.term import FALSE, ONE, TRUE, CallTerm, Int, Load, Term, Var, as_int, bare
+from ...terms.term.literals import is_const
 from ...terms.traversal import free
 from .._forms.access_functions import affine, dims, literal, plain
 from .._forms.sums_of_products import uncast

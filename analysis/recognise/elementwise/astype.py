@@ -17,8 +17,8 @@ from ...proposal.proposal import Proposal
 from ...proposal.undetermined import numbers
 from ...registry import Matches, Refuses, recogniser
 from ...results.op_info import Refusal
-from ...terms.scalar import is_const
 from ...terms.term import INT_DTYPES, Load, Term, as_int
+from ...terms.term.literals import is_const
 from ._scalar import scalar
 
 TYPES = ("float32", "float16", "int8", "uint8", "int32", "int64", "bool")

@@ -15,8 +15,8 @@ from ...lifting.effects.tensor_expression import TensorExpression
 from ...proposal.proposal import Proposal
 from ...registry import Matches, Refuses, recogniser
 from ...results.op_info import Refusal
-from ...terms.scalar import is_const
 from ...terms.term import CallTerm, Load
+from ...terms.term.literals import is_const
 from ...terms.traversal import subterms
 from .._forms.reduced_dimensions import args
 

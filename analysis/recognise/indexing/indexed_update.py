@@ -21,8 +21,8 @@ from ...proposal.proposal import Proposal
 from ...proposal.undetermined import Undetermined
 from ...registry import Matches, Refuses, recogniser
 from ...results.op_info import Refusal
-from ...terms.scalar import is_const
 from ...terms.term import CallTerm, Fold, Int, Load, TensorVar, Term
+from ...terms.term.literals import is_const
 from ...terms.traversal import free, subterms
 from .._forms.sums_of_products import bare
 

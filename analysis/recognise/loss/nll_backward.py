@@ -16,8 +16,8 @@ from ...proposal.proposal import Proposal
 from ...proposal.undetermined import Undetermined, among
 from ...registry import Matches, Refuses, recogniser
 from ...results.op_info import Refusal
-from ...terms.scalar import is_const
 from ...terms.term import CallTerm, Load, TensorVar, Term, as_int
+from ...terms.term.literals import is_const
 from ...terms.traversal import subterms, tensors
 from .._forms.reduced_dimensions import DIVISIONS, args
 from .._forms.sums_of_products import bare

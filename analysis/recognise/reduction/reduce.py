@@ -15,8 +15,8 @@ from ...proposal.proposal import Proposal
 from ...proposal.undetermined import among, axes_with
 from ...registry import Matches, Refuses, recogniser
 from ...results.op_info import Refusal
-from ...terms.scalar import is_const
 from ...terms.term import ONE, Const, Int, Load, Reduce, TensorVar, Term
+from ...terms.term.literals import is_const
 from .._forms.reduced_dimensions import args, swept, units, with_units
 from .._forms.sums_of_products import bare
 

@@ -8,8 +8,8 @@ from itertools import product
 import numpy as np
 
 from ...lifting.effects.tensor_expression import OutputDefinition
-from ...terms.scalar import is_const
 from ...terms.term import ONE, CallTerm, Const, Int, Load, Term
+from ...terms.term.literals import is_const
 from ...terms.traversal import subterms
 from ._crop import outside, regions
 

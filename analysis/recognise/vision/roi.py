@@ -18,8 +18,8 @@ from ...lifting.effects.tensor_expression import OutputDefinition, TensorExpress
 from ...proposal.proposal import Proposal
 from ...registry import Matches, Refuses, recogniser
 from ...results.op_info import Refusal
-from ...terms.scalar import is_const
 from ...terms.term import CallTerm, Const, Load, Reduce, TensorVar, Term
+from ...terms.term.literals import is_const
 from ...terms.traversal import subterms, tensors
 from .._forms.access_functions import dims
 from .._forms.reduced_dimensions import iterations

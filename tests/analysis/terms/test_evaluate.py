@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from opinfo.analysis.terms.bits import xor
 from opinfo.analysis.terms.condition_terms import eq0, ge0, ite
 from opinfo.analysis.terms.evaluate import Unevaluable, evaluate
 from opinfo.analysis.terms.integer import floordiv, floormod
@@ -25,6 +24,7 @@ from opinfo.analysis.terms.term import (
     size,
     variable,
 )
+from opinfo.analysis.terms.term.exclusive_or import xor
 
 X = variable("axis", "x", integer(10))
 Y = variable("axis", "y", integer(4))

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opinfo.analysis.solving.integer_equations import solve
-from opinfo.analysis.terms.bits import xor
 from opinfo.analysis.terms.evaluate import evaluate
 from opinfo.analysis.terms.integer import floordiv, floormod
 from opinfo.analysis.terms.term import Int, Var, as_int, integer, size, variable
+from opinfo.analysis.terms.term.exclusive_or import xor
 
 Fn = Callable[..., Sequence[Int]]
 N = size("n")

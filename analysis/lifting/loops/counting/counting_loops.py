@@ -13,8 +13,9 @@ import math
 from ....terms.condition_terms import conj, ite, parts
 from ....terms.integer import floordiv
 from ....terms.reduction_terms import reduce, split_guard, zero_of
-from ....terms.scalar import WHOLE, call, extreme, is_const
+from ....terms.scalar import call, extreme
 from ....terms.term import ONE, TRUE, ZERO, CallTerm, Int, Reduce, Term, Var, as_int, integer, mul
+from ....terms.term.literals import WHOLE, is_const
 from ....terms.traversal import free
 
 #: The lower and upper bounds of a counted axis.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .term import CallTerm, Int, as_int, integer, raw_call
+from .make_terms import raw_call
+from .nodes import CallTerm, Int, as_int, integer
 
 
 def xor(*args: Int) -> Int:
