@@ -123,8 +123,8 @@ def _by_pass(call: Any, params: Sequence[Any]) -> Legalised | None:
 def legalise_module(mod: Any) -> Any:
     """Return the module with its operators lowered to PrimFuncs: legalised, and scans dispatched.
 
-    Scans are dispatched for the current target, or for the CPU if there is none. Sorts of dtypes that
-    TVM's sort does not take are widened.
+    Scans are dispatched for the current target, or for the CPU if there is none. Sorts of dtypes
+    that TVM's sort does not take are widened.
 
     Raises:
         NotLowered: TVM cannot lower a call.
