@@ -28,6 +28,7 @@ from .lowering import (
     lower_scatter,
     lower_take,
 )
+from .lowering.widen_orders import widen_orders
 
 #: Operators that ``DispatchSortScan`` lowers and ``LegalizeOps`` does not.
 DISPATCHED = frozenset(f"relax.{n}" for n in ("argsort", "cumprod", "cumsum", "sort", "topk"))
@@ -122,11 +123,13 @@ def _by_pass(call: Any, params: Sequence[Any]) -> Legalised | None:
 def legalise_module(mod: Any) -> Any:
     """Return the module with its operators lowered to PrimFuncs: legalised, and scans dispatched.
 
-    Scans are dispatched for the current target, or for the CPU if there is none.
+    Scans are dispatched for the current target, or for the CPU if there is none. Sorts of dtypes
+    that TVM's sort does not take are widened.
 
     Raises:
         NotLowered: TVM cannot lower a call.
     """
+    mod = widen_orders(mod)
     try:
         mod = relax.transform.LegalizeOps()(mod)
     except Exception as error:  # TVM's rules raise various types

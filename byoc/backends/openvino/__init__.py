@@ -47,6 +47,8 @@ def single(node: Node) -> str | None:
         return "the dtype is float16, which OpenVINO computes as float32"
     if node.info.name == "relax.mod" and node.result.dtype == "float32":
         return "OpenVINO computes remainders of floats from rounded quotients"
+    if node.info.name == "relax.min" and "float" in node.result.dtype:
+        return "OpenVINO has the largest finite number as the minimum of infinities"
     if node.info.name == "relax.divide" and node.result.dtype != "float32":
         return f"the dtype is {node.result.dtype}, of which OpenVINO rounds quotients down"
     if node.info.name == "relax.matmul" and node.result.dtype == "int32":

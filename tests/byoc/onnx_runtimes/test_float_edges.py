@@ -83,3 +83,15 @@ def test_a_file_with_a_remainder_is_refused(tmp_path: Path) -> None:
                  {"z": tensor}, {})  # fmt: skip
     with pytest.raises(FileRefused, match="remainders of floats"):
         in_openvino(file, tmp_path)
+
+
+@pytest.mark.skipif(bool(find("openvino").available()), reason="no OpenVINO")
+def test_the_minimum_of_infinities_is_infinite(tmp_path: Path) -> None:
+    node = op("ReduceMin", ["x", "axes"], "z", keepdims=0)
+    axes = {"axes": np.array([1], "int64")}
+    made = model([node], {"x": (F32, [2, 3])}, {"z": (F32, [2])}, axes)
+    path = tmp_path / "minimum.onnx"
+    path.write_bytes(made.SerializeToString())
+    data = np.array([[np.inf, np.inf, np.inf], [np.inf, 2.0, -np.inf]], "float32")
+    result = opinfo.compile(path, ["openvino"]).run(data)
+    np.testing.assert_array_equal(np.asarray(result), [np.inf, -np.inf])
