@@ -24,7 +24,7 @@ class Attention:
             keys.
         value: The channels of a value.
         merged: Batch and heads are one axis around the scores, as torch exports it.
-        causal: A constant mask hides later keys.
+        causal: A constant mask hides later keys, by the term ``hidden``.
     """
 
     batch: int = 1
@@ -36,6 +36,7 @@ class Attention:
     terms: tuple[tuple[int, ...], ...] = ()
     merged: bool = False
     causal: bool = False
+    hidden: float = -INF
     scaled: bool = True
 
     @property
@@ -48,7 +49,7 @@ class Attention:
     def mask(self) -> Array:
         """Row i sees the keys up to i, and none of the others."""
         later = np.arange(self.keys)[None] > np.arange(self.rows)[:, None]
-        return np.where(later, -INF, 0.0).astype("float32")
+        return np.where(later, self.hidden, 0.0).astype("float32")
 
     def build(self, emit: Any, rng: Any, q: Any, k: Any, v: Any, *terms: Any) -> Any:
         b, h = self.batch, self.heads
@@ -122,5 +123,6 @@ CASES = {
     "causal": Attention(rows=13, keys=13, causal=True),
     "causal, merged, bias": Attention(rows=35, keys=35, causal=True, merged=True,
                                       terms=((2, 1, 35),)),
+    "causal, several blocks of rows": Attention(rows=100, keys=100, causal=True),
     "not scaled": Attention(rows=49, keys=49, scaled=False),
 }  # fmt: skip

@@ -73,6 +73,8 @@ CASES = {
     "blocks of rows": Formed((151, 1100), lambda e, r, x: e(op.multiply(e(nn.relu(e(op.add(e(
         op.matmul(x, const(r, 1100, 43))), const(r, 43))))), const(r, 151, 43))),
         "straight layer unpacked turned padded" + TILED),
+    "strips of three and four rows": Formed((7, 9), lambda e, r, x: e(nn.relu(e(op.matmul(
+        x, const(r, 9, 20))))), "straight layer unpacked turned padded" + TILED),
     "a row": Formed((1, 70), lambda e, r, x: e(op.multiply(e(nn.relu(e(op.add(e(op.matmul(
         x, const(r, 70, 150))), const(r, 150))))), const(r, 1, 150))),
         "straight layer unpacked turned padded streamed"),

@@ -28,7 +28,7 @@ OWN_FORMS = tuple(f"cpp/own/{name}.hpp" for name in (
     "threads", "streamed", "tiled", "winograd_axes", "winograd",
 ))  # fmt: skip
 #: Kinds of regions with such loops.
-OWN_KINDS = tuple(f"cpp/own/{name}.hpp" for name in ("attention", "rms_norm"))
+OWN_KINDS = tuple(f"cpp/own/{name}.hpp" for name in ("masked_keys", "attention", "rms_norm"))
 
 
 def runtime(own: bool) -> tuple[str, ...]:

@@ -3,29 +3,6 @@
 namespace opinfo_loops {
 namespace {
 
-typedef float Quad __attribute__((vector_size(16), aligned(4), may_alias));
-
-#if defined(__clang__) || __GNUC__ >= 12
-#define OPINFO_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#else
-#define OPINFO_SHUFFLE(a, b, ...) \
-  __builtin_shuffle(a, b, (int __attribute__((vector_size(16)))){__VA_ARGS__})
-#endif
-
-// Copies the transpose of 4 x 4 elements.
-OPINFO_INLINE void transpose_four(const float* from, int64_t from_row, float* to, int64_t to_row) {
-  Quad r[4];
-  times<4>([&](auto i) OPINFO_ALWAYS {
-    r[i] = *reinterpret_cast<const Quad*>(from + i * from_row);
-  });
-  const Quad a = OPINFO_SHUFFLE(r[0], r[1], 0, 4, 1, 5), b = OPINFO_SHUFFLE(r[2], r[3], 0, 4, 1, 5),
-             c = OPINFO_SHUFFLE(r[0], r[1], 2, 6, 3, 7), d = OPINFO_SHUFFLE(r[2], r[3], 2, 6, 3, 7);
-  *reinterpret_cast<Quad*>(to) = OPINFO_SHUFFLE(a, b, 0, 1, 4, 5);
-  *reinterpret_cast<Quad*>(to + to_row) = OPINFO_SHUFFLE(a, b, 2, 3, 6, 7);
-  *reinterpret_cast<Quad*>(to + 2 * to_row) = OPINFO_SHUFFLE(c, d, 0, 1, 4, 5);
-  *reinterpret_cast<Quad*>(to + 3 * to_row) = OPINFO_SHUFFLE(c, d, 2, 3, 6, 7);
-}
-
 inline void clear(float* from, const float* to) {
   while (from < to) *from++ = 0;
 }

@@ -100,6 +100,10 @@ struct Attended {
   int64_t block;  // rows at a time
   float scale, factor;
   bool few, in_place;  // keys are not packed; values are not packed
+  // Keys that each row sees, null if it sees all: the terms of the others are less by `gap` or more
+  // than the largest of the row's.
+  const int64_t* seen;
+  float gap;
 
   // Elements of what a thread computes: packed keys and values, and of a block its queries, scores,
   // sums and totals.

@@ -56,6 +56,18 @@ inline void multiply_tile_of(const Strips& s, int64_t strip, int64_t panel, int6
   for (int64_t i = 0; i < rows; ++i) memcpy(to + i * s.out_row, some + i * kTileColumns, 4 * columns);
 }
 
+// Copies some terms of a strip: all rows of one term, then those of the next. Four rows are transposed
+// at a time; the last four may have rows in common with the first.
+inline void pack_terms(const Matrix& from, int64_t rows, int64_t depth, float* to) {
+  int64_t k = 0;
+  for (; from.column == 1 && rows >= 4 && k + 4 <= depth; k += 4, to += 4 * rows) {
+    transpose_four(from.at(0, k), from.row, to, rows);
+    if (rows > 4) transpose_four(from.at(rows - 4, k), from.row, to + rows - 4, rows);
+  }
+  for (; k < depth; ++k)
+    for (int64_t i = 0; i < rows; ++i) *to++ = *from.at(i, k);
+}
+
 }  // namespace
 }  // namespace opinfo_loops
 
@@ -64,9 +76,8 @@ OPINFO_LINKAGE void OPINFO_RUNTIME(pack_strip)(const opinfo_loops::Strips& s, in
   const int64_t row = s.first(strip), rows = s.first(strip + 1) - row;
   for (int64_t d = 0; d < s.depth; d += kStripTerms) {
     const int64_t depth = lesser(kStripTerms, s.depth - d);
-    float* to = s.packed + d * s.rows + depth * row;
-    for (int64_t k = 0; k < depth; ++k)
-      for (int64_t i = 0; i < rows; ++i) *to++ = *s.src.at(row + i, d + k);
+    pack_terms({s.src.at(row, d), s.src.row, s.src.column}, rows, depth,
+               s.packed + d * s.rows + depth * row);
   }
 }
 

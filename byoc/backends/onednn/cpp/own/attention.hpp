@@ -1,6 +1,6 @@
 
 // softmax(q k + masks) v as one region: scores exist for a block of rows only. It follows kinds.hpp,
-// threads.hpp and interface.hpp.
+// masked_keys.hpp and interface.hpp.
 #define OPINFO_ATTENTION
 
 namespace opinfo_onednn {
@@ -55,7 +55,10 @@ struct Scores {
 
 class Attention : public Work {
  public:
-  explicit Attention(const Scores& s) : s_(s) { divide(); }
+  explicit Attention(const Scores& s) : s_(s) {
+    find_masked();
+    divide();
+  }
 
   // True, as a step says: where sums are not finite, those of the separate operators are not either.
   bool run(void* const* data) const override {
@@ -72,12 +75,25 @@ class Attention : public Work {
   }
 
  private:
-  // A block of rows has as many as leave room for their scores in half of the second cache. If
-  // threads have no batch of their own, each one has some rows.
+  // Keys that the only term hides, if it is a constant and the same for the whole batch.
+  void find_masked() {
+    if (s_.terms.size() != 1) return;
+    const Batched& term = s_.terms[0];
+    for (size_t k = 0; k < s_.batch.size(); ++k)
+      if (s_.batch[k] != 1 && term.steps[k] != 0) return;
+    if (!term.constant || term.column != 1) return;
+    for (int64_t i = 0; i < s_.rows; ++i) masked_.add(term.constant + i * term.row, 1, s_.keys);
+    if (!masked_.worthwhile(s_.keys)) masked_.seen.clear();
+  }
+
+  // A block of rows has as many as leave room for their scores in half of the second cache, and few
+  // if rows see different keys. If threads have no batch of their own, each one has some rows.
   void divide() {
     const int64_t width = whole_vectors(s_.keys), out = whole_vectors(s_.columns);
     const int64_t most = second_cache() / 2 / (4 * (width + out));
-    const int64_t fit = std::max<int64_t>(kTileRows, most / kTileRows * kTileRows);
+    int64_t fit = std::max<int64_t>(kTileRows, most / kTileRows * kTileRows);
+    const bool masked = !masked_.seen.empty();
+    if (masked) fit = std::min(fit, kMaskedRows);
     const int64_t threads = most_threads();
     parts_ = 1;
     if (s_.elements % threads != 0 && s_.elements < 4 * threads)
@@ -88,7 +104,8 @@ class Attention : public Work {
               s_.depth, s_.columns, static_cast<int64_t>(s_.terms.size()), width, out,
               divided(part_, (part_ + fit - 1) / fit), s_.scale, s_.factor,
               part_ < kFew && s_.transposed.row == 1,
-              s_.values.column == 1 && s_.columns % opinfo_loops::kLanes == 0};
+              s_.values.column == 1 && s_.columns % opinfo_loops::kLanes == 0,
+              masked ? masked_.seen.data() : nullptr, masked_.gap};
   }
 
   // The rows of each of `count` parts, whole tiles unless all rows are one part.
@@ -98,8 +115,9 @@ class Attention : public Work {
     return (each + kTileRows - 1) / kTileRows * kTileRows;
   }
 
-  static constexpr int64_t kFewestRows = 24, kFew = 4;
+  static constexpr int64_t kFewestRows = 24, kFew = 4, kMaskedRows = 4 * kTileRows;
   Scores s_;
+  MaskedKeys masked_;
   opinfo_loops::Attended sizes_;
   int64_t parts_, part_;
 };
