@@ -217,7 +217,9 @@ def _zeros(value: Value) -> Array:
     import ml_dtypes
 
     dtype = np.dtype(getattr(ml_dtypes, value.dtype, value.dtype))
-    return np.broadcast_to(np.zeros((), dtype), value.shape)
+    # In a tenth of the time of `np.broadcast_to`, for thousands of candidates of a model.
+    shape = tuple(value.shape)
+    return np.ndarray(shape, dtype, bytes(dtype.itemsize), strides=(0,) * len(shape))
 
 
 def as_array(tensor: Any) -> Array:

@@ -216,8 +216,10 @@ def _fuses(region: Region, call: Call, coarse: bool) -> bool:
     """Whether an operator reads a value that is computed before it in its region."""
     for operand in call.operands:
         if isinstance(operand, Tensor) and operand.source == "call":
+            if not coarse:
+                return True
             family = workload(region.calls[operand.index]).family
-            if not coarse or family.startswith(("conv", "matmul")):
+            if family.startswith(("conv", "matmul")):
                 return True
     return False
 

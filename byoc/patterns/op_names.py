@@ -29,8 +29,8 @@ def operators() -> frozenset[str]:
 def check_names(names: Iterable[str], what: str) -> None:
     """Raises ``ValueError`` for an unknown operator name, with similar names."""
     unknown = [n for n in names if n not in operators() and n != HARD_SWISH]
-    if unknown:
-        operators.cache_clear()  # packages register operators at any time
+    if unknown and len(tvm.ir.Op.list_op_names()) != len(operators()):
+        operators.cache_clear()  # packages register operators at any time, and none is removed
         unknown = [n for n in unknown if n not in operators()]
     if not unknown:
         return

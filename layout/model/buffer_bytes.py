@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -31,4 +32,9 @@ def extent(expr: Any) -> int:
 
 def size_of(shape: Sequence[Any], dtype: str) -> int:
     """The bytes of a buffer of this physical shape."""
-    return -(-prod(map(extent, shape)) * int(tvm_ffi.dtype(dtype).bits) // 8)
+    return -(-prod(map(extent, shape)) * _bits(dtype) // 8)
+
+
+@cache
+def _bits(dtype: str) -> int:
+    return int(tvm_ffi.dtype(dtype).bits)

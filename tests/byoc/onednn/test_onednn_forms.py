@@ -179,6 +179,14 @@ def test_reference_code_is_raced_only_if_there_is_nothing_else() -> None:
     assert len(names) > 1 and not any(n.startswith("ref") for n in names)
     assert set(raced(spread, (1, 6, 20, 64), (1, 1, 20, 1))) == {"ref:any"}
 
+    def added(e: Any, r: Any, x: Any, y: Any) -> Any:
+        z = e(nn.conv2d(x, const(r, 32, 16, 1, 1)))
+        return e(nn.relu(e(op.add(e(op.add(z, const(r, 1, 32, 1, 1))), y))))
+
+    # The sum is a step of its own by default. As one primitive, there is reference code only.
+    names = raced(added, (1, 16, 7, 7), (1, 32, 7, 7))
+    assert names and not any(n.startswith("ref") for n in names)
+
 
 def test_a_product_of_many_rows_says_that_it_has_tiles() -> None:
     def named(rows: int, columns: int) -> str:

@@ -11,6 +11,7 @@ from tvm import relax, tirx
 
 import opinfo
 from opinfo.frontend.sizes.checked_sizes import checked_sizes
+from opinfo.frontend.sizes.requirement import Requirement
 from opinfo.jit.arguments.acceptor import BoundaryError
 
 op, nn = relax.op, relax.op.nn
@@ -75,6 +76,18 @@ def test_a_symbol_beside_a_number(name: str) -> None:
     assert mod.script() == before
     known = _module(build, [8 if e is K else e for e in shape])
     assert checked_sizes(known).same_as(known)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_no_message_is_written_for_sizes_that_hold(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model has a thousand of them; contradictions are `test_contradicting_sizes`."""
+    written: list[Requirement] = []
+    monkeypatch.setattr(Requirement, "contradiction", lambda self, *_: written.append(self))
+    build, shape = OPERATORS[name]
+    checked_sizes(_module(build, [8 if e is K else e for e in shape]))
+    assert not written
 
 
 def test_two_symbols() -> None:

@@ -81,8 +81,9 @@ std::vector<Candidate> candidates(const Job& job, const Tensors& tensors, const 
   if (named_only && job.named.empty()) return out;
   if (job.budget > 0 && is_short(out[0].kernel, tensors)) return out;
   const auto all = named_only ? job.named : named(job);
-  // Without vectors in any name, all but reference code: that takes a thousand times as long.
-  int widest = 0;
+  // Without vectors in any name, all but reference code: that takes a thousand times as long. The
+  // kernel by default may do in steps what a form has reference code only for, as one primitive.
+  int widest = is_slow(out[0].kernel) ? 0 : 1;
   for (const auto& [form, name] : all)
     widest = std::max(widest, width(name) < kAll ? width(name) : 1);
   for (const auto& [form, name] : all) {

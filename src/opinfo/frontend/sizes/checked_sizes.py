@@ -103,10 +103,12 @@ class _SizeConditions:
         for requirement in size_conditions(binding, self._mod):
             condition = self._arithmetic.simplify(requirement.condition)
             if not isinstance(condition, tvm.ir.Expr):
-                if not condition and outermost and self._exported:
-                    raise ValueError(requirement.contradiction(binding, self._arithmetic.simplify))
+                if condition:
+                    continue
                 text = requirement.contradiction(binding, self._arithmetic.simplify)
-                checks += [] if condition else [_failure(text)]
+                if outermost and self._exported:
+                    raise ValueError(text)
+                checks.append(_failure(text))
                 continue
             if self._holds(condition):
                 continue
