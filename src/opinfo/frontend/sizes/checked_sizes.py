@@ -102,13 +102,14 @@ class _SizeConditions:
         checks: list[Any] = []
         for requirement in size_conditions(binding, self._mod):
             condition = self._arithmetic.simplify(requirement.condition)
-            if not isinstance(condition, tvm.ir.Expr):
-                if not condition and outermost and self._exported:
-                    raise ValueError(requirement.contradiction(binding, self._arithmetic.simplify))
-                text = requirement.contradiction(binding, self._arithmetic.simplify)
-                checks += [] if condition else [_failure(text)]
+            decided = not isinstance(condition, tvm.ir.Expr)
+            if condition if decided else self._holds(condition):
                 continue
-            if self._holds(condition):
+            if decided:
+                text = requirement.contradiction(binding, self._arithmetic.simplify)
+                if outermost and self._exported:
+                    raise ValueError(text)
+                checks.append(_failure(text))
                 continue
             if outermost:
                 self._learn(condition)
