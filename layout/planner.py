@@ -225,7 +225,10 @@ class Planner:
         before = self.analyse(func).info
         if not isinstance(before, OpInfo) or before.relaid:
             return new
-        after = self.analyse(new.func).info if any(before.layouts) else self.direct(new.func)
+        if any(before.layouts):
+            after = self.analyse(new.func).info
+        else:  # a form computes the same numbers, so an operator that is exact stays so
+            after = self.direct(new.func, before.certificate.kind == "real")
         if isinstance(after, OpInfo) and not (self.mode == "region" and after.packed):
             spec = self.specs.spec_of(func)
             product = isinstance(spec.form, ProductForm) and after.name == "relax.matmul"

@@ -226,16 +226,24 @@ def recover(
 
 def recover_direct(
     expression: TensorExpression, func: Any, alternatives: bool = False,
-    exact: Exact = certified_operator,
+    exact: Exact = certified_operator, rounded: bool = True,
 ) -> OpInfo | Refusal:  # fmt: skip
-    """Return the operator over the PrimFunc's own buffers, if necessary up to rounding."""
+    """Return the operator over the PrimFunc's own buffers, if necessary up to rounding.
+
+    Without ``rounded``, one that is only equal up to rounding is refused.
+    """
     direct = exact(expression, func, alternatives)
+    if direct or (_rounds(expression) and not rounded):
+        return direct
     return (
-        direct
-        or _recover_rounded(expression, alternatives)
+        _recover_rounded(expression, alternatives)
         or recover_at_places(expression, alternatives)
         or direct
     )
+
+
+def _rounds(expression: TensorExpression) -> bool:
+    return any("float" in output.out.dtype for output in expression.outputs)
 
 
 def recover_logical(expression: TensorExpression, _: Any, alternatives: bool = False) -> Answer:
@@ -253,7 +261,7 @@ def recover_logical(expression: TensorExpression, _: Any, alternatives: bool = F
 
 def _recover_rounded(expression: TensorExpression, alternatives: bool) -> OpInfo | Refusal:
     """The operator that is equal in real arithmetic."""
-    if not any("float" in output.out.dtype for output in expression.outputs):
+    if not _rounds(expression):
         return Refusal("the compute does not round")
     size = sum(1 for output in expression.outputs for _ in subterms(output.body))
     if size > _MOST_ROUNDED_TERMS:

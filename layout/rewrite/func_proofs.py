@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from ...analysis.answer.analyser import Analyser
@@ -32,22 +33,31 @@ class FuncProofs:
         analyse: The operator of a PrimFunc.
         form: Its blocks.
         rewriter: It in other layouts.
-        direct: The operator over its own buffers.
     """
 
     def __init__(self, checked: CheckedBounds | None = None) -> None:
         self.checked = checked or {}
         self.analyse, self.form = Analyser(), Forms()
         self.rewriter = Rewriter(self.form)
-        self.direct = ByStructure(self._direct)
+        self._directly = ByStructure(self._direct)
+        self._exactly = ByStructure(partial(self._direct, rounded=False))
 
-    def _direct(self, func: Any) -> Answer:
+    def direct(self, func: Any, rounded: bool = True) -> Answer:
+        """Return the operator of a PrimFunc over its own buffers.
+
+        Args:
+            func: The PrimFunc.
+            rounded: Also try operators that are equal up to rounding only, which takes longer.
+        """
+        return (self._directly if rounded else self._exactly)(func)
+
+    def _direct(self, func: Any, rounded: bool = True) -> Answer:
         expression = self.analyse.lifted(func)
         if isinstance(expression, Refusal):
             return expression
         try:
             with budget():
-                return recover_direct(expression, func, exact=self.analyse.exact)
+                return recover_direct(expression, func, exact=self.analyse.exact, rounded=rounded)
         except Exhausted as error:
             return Refusal(str(error))
         except Exception as error:

@@ -13,6 +13,7 @@ from tvm import relax, tirx
 import opinfo
 from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
 from opinfo.frontend.sizes.checked_sizes import checked_sizes
+from opinfo.frontend.sizes.requirement import Requirement
 from opinfo.jit.arguments.acceptor import BoundaryError
 
 pytestmark = pytest.mark.skipif(VERSION < COMPLETE, reason="compiles models")
@@ -134,3 +135,28 @@ def test_a_slice_that_begins_before_its_axis_is_refused(axis: int) -> None:
     message = f"^relax.strided_slice of .*: the begin along axis {axis} is -3, expected at least 0"
     with pytest.raises(ValueError, match=message):
         opinfo.compile(mod, [])
+
+
+def test_only_a_requirement_that_is_not_met_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
+    described: list[Requirement] = []
+    contradiction = Requirement.contradiction
+
+    def describe(requirement: Requirement, *args: Any) -> str:
+        described.append(requirement)
+        return contradiction(requirement, *args)
+
+    monkeypatch.setattr(Requirement, "contradiction", describe)
+    x, y = (relax.Var(name, relax.TensorType((2, 6), "float32")) for name in "xy")
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, y]):
+        with builder.dataflow():
+            rows = builder.emit(op.concat([x, y], axis=0))
+            out = builder.emit_output(op.matmul(rows, relax.const(W)))
+        builder.emit_func_output(out)
+    fixed = builder.get()
+    assert checked_sizes(fixed).same_as(fixed)
+    assert not described
+    lossy = module(lambda x, y: op.take(relax.const(W), relax.const(np.array([9]), "int64"), 0))
+    with pytest.raises(ValueError, match="expected"):
+        checked_sizes(lossy)
+    assert len(described) == 1
