@@ -10,8 +10,6 @@ import pytest
 
 def test_tvm_finds_no_torch_and_programs_do() -> None:
     pytest.importorskip("torch")
-    code = (
-        "import sys, tvm; print('torch' in sys.modules); import torch; print(torch.tensor(2))"
-    )
+    code = "import sys, tvm; print('torch' in sys.modules); import torch; print(torch.tensor(2))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["False", "tensor(2)"], done.stderr
