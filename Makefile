@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 ONNX_LIGHT = $$($(BIN)/python -c "import pathlib, onnx; print(pathlib.Path(onnx.__file__).parent / 'backend/test/data/light')")
 
-.PHONY: demo test oldest quick lint types pytest docs docs-serve coverage bench plan-page clean
+.PHONY: demo test oldest quick sweep lint types pytest docs docs-serve coverage bench plan-page clean
 
 demo: $(VENV)/.demo
 	$(BIN)/opinfo inspect "$(ONNX_LIGHT)/light_resnet50.onnx"
@@ -32,7 +32,7 @@ pytest: $(VENV)/.dev
 
 # The oldest TVM that analysis, planning and raising run on; tests/oldest.py lists what it runs.
 oldest: $(VENV)-oldest/.dev
-	$(VENV)-oldest/bin/python -m pytest -n $(JOBS) -m "not slow" -rxX \
+	$(VENV)-oldest/bin/python -m pytest -n $(JOBS) -m "not slow and not sweep" -rxX \
 		$$($(VENV)-oldest/bin/python -m tests.oldest)
 
 $(VENV)-oldest/.dev: pyproject.toml
@@ -42,7 +42,11 @@ $(VENV)-oldest/.dev: pyproject.toml
 	touch $@
 
 quick: $(VENV)/.dev
-	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+	$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not sweep"
+
+# Every case of tests of which the suite takes a part.
+sweep: $(VENV)/.dev
+	$(BIN)/python -m pytest -n $(JOBS) -m sweep
 
 # Not --quiet: it hides the warnings that --strict counts.
 docs: $(VENV)/.dev

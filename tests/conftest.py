@@ -15,6 +15,13 @@ Inside, it would end with the command, and a new one takes two seconds.
 Each program of torch that is loaded lists all operators of torch several times, 60 ms in all. They
 are listed once.
 
+Processes that tests start import TVM without torch, as `child_processes/sitecustomize.py` says.
+
+Hypothesis parses the source of every module to find constants that it tries as inputs. It parses
+those of the packages that its tests are about.
+
+Doctests are in the sources. Files of tests are not searched for them, which took a second parse.
+
 Garbage is collected once all tests are known: modules are not garbage, and were a quarter of the
 time of collecting tests. From then on they are not looked at again.
 """
@@ -26,10 +33,12 @@ import gc
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.doctest import DoctestModule
 
 from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
 from opinfo.byoc.codegen.host_target import VARIABLE, flags
@@ -55,6 +64,11 @@ if os.environ.get(VARIABLE):
     os.environ.setdefault("ONEDNN_MAX_CPU_ISA", found)
 
 
+#: Packages whose tests draw inputs with Hypothesis, and where its constants are.
+DRAWN = tuple(f"{Path(__file__).parents[1] / name}/" for name in ("analysis", "layout"))
+#: A folder for the path of modules of processes that tests start.
+CHILDREN = Path(__file__).with_name("child_processes")
+
 gc.disable()
 
 
@@ -63,8 +77,21 @@ def pytest_configure() -> None:
     begin_run()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Generator[None, list[Any], list[Any]]:
+    """Search no file of tests for doctests."""
+    found = yield
+    return [c for c in found if not isinstance(c, DoctestModule)]
+
+
 def pytest_collection_finish() -> None:
-    """Let commands share a reader, and torch its operators. From now on, collect garbage."""
+    """Let commands share a reader, and torch its operators. From now on, collect garbage.
+
+    The processes that run pytest itself have been started, so those to come are of tests.
+    """
+    given = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(CHILDREN), given]))
+    sys.path.insert(0, str(CHILDREN))  # some pass this process's path on
     command = sys.modules.get("opinfo.cli.run.exit_status")
     if command is not None:
         command.scratch = _after_reader(command.scratch)  # type: ignore[attr-defined]
@@ -73,6 +100,10 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+def _is_drawn(path: str) -> bool:
+    return os.path.realpath(path).startswith(DRAWN)
 
 
 def _after_reader(scratch: Callable[[], Any]) -> Callable[[], Any]:
@@ -92,8 +123,12 @@ def _list_operators_once() -> None:
     utils._materialize_cpp_cia_ops = functools.cache(utils._materialize_cpp_cia_ops)
 
 
+@pytest.hookimpl(tryfirst=True)  # before that of Hypothesis, which looks for constants
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """On an older TVM, what differs there is expected to fail."""
+    constants = sys.modules.get("hypothesis.internal.conjecture.providers")
+    if constants is not None:
+        constants.is_local_module_file = _is_drawn  # type: ignore[attr-defined]
     if VERSION < COMPLETE:
         expect_failures(items)
 

@@ -9,7 +9,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from opinfo.testing.unoptimised import unoptimised
+from opinfo.testing.unoptimised import TARGET, unoptimised
 
 from ..models.weights import Array
 
@@ -22,6 +22,11 @@ def run(mod: tvm.IRModule, values: Sequence[Array]) -> list[Array]:
     executable = unoptimised(mod)
     machine = relax.VirtualMachine(executable, tvm.cpu())
     return flat(machine["main"](*map(_given, values)))
+
+
+def sooner(target: Any) -> Any:
+    """The target, for whose code LLVM does as little as it can; the instructions stay."""
+    return tvm.target.Target({**target.export(), **TARGET})
 
 
 def _given(value: Any) -> Any:
