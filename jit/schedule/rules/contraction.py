@@ -21,7 +21,7 @@ from ..nest.kernel import Kernel
 from ..nest.symbolic_sizes import SizeBounds
 from . import rule
 
-#: Rows and vectors of a tile if the number of rows is unknown.
+#: Rows and, at most, vectors of a tile if the number of rows is unknown.
 ROWS, VECTORS = 6, 4
 #: Points of a reduction that are unrolled: windows of 5 by 5.
 FEW = 25
@@ -76,8 +76,10 @@ def _tile(kernel: Kernel, machine: VectorUnits, row_axis: Axis | None, vector_ax
     if row_axis is not None and not reuses(kernel, row_axis, vector_axis):
         return best(min(rows, 4), min(vectors, 4), depth(kernel), lanes, share)
     if row_axis is not None and row_axis.static is None:
-        capped = min(VECTORS, vectors)
-        most = max(1, min(ROWS * VECTORS // capped, 12) // each)
+        # Beside the sums, registers hold a vector of each column and an element of a row.
+        fitting = max(1, min(VECTORS, (machine.registers - 1) // (ROWS + 1)))
+        capped = min(fitting, vectors)
+        most = max(1, min(ROWS * fitting // capped, 12) // each)
         return _ranged(kernel.bounds(row_axis), vectors, depth(kernel), lanes, share, most) \
             or Tile(most, capped, lanes)  # fmt: skip
     return best(rows, vectors, depth(kernel), lanes, share)

@@ -7,13 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
+import tvm_ffi
 from tvm import relax
 
+from opinfo.byoc.codegen.vector_units import machine
 from opinfo.jit.aot.kernel_variants import Ranged
 from opinfo.jit.aot.merge import merge
 from opinfo.jit.dims.span import Span
+from opinfo.jit.schedule.schedule import schedule
 
-from .fused import at, built, fused_one, inputs, run, scheduled, target_of
+from .fused import WIDTHS, at, built, fused_one, inputs, run, scheduled, target_of
 
 op, nn = relax.op, relax.op.nn
 SIZES = (1, 2, 3, 7, 13, 33, 64)
@@ -163,3 +166,23 @@ def test_accumulators_of_all_tiles_stay_in_registers() -> None:
     mod = tvm.IRModule({"main": guarded.with_attr("global_symbol", "main")})
     module = tvm.tirx.build(mod, target=target_of("skylake-avx512"))
     assert "TVMBackendAllocWorkspace" not in module.inspect_source("ll")
+
+
+@pytest.mark.parametrize("mcpu", WIDTHS)
+@pytest.mark.parametrize("columns", [24, 512])
+def test_the_tiles_of_symbolic_rows_fit_the_registers(mcpu: str, columns: int) -> None:
+    func = fused_one([["n", 64], [64, columns]], lambda emit, x, w: op.matmul(x, w))
+    units = machine(target_of(mcpu))
+    assert units is not None
+    sums: list[float] = []
+
+    def tile(stmts: Any) -> None:
+        arrays = [s.buffer for s in stmts.seq if isinstance(s, tvm.tirx.AllocBuffer)]
+        if arrays:
+            sums.append(sum(int(b.shape[0]) for b in arrays) / units.lanes("float32"))
+
+    found = schedule(func, target_of(mcpu))
+    tvm_ffi.structural_walk(found.func.body, (tvm.tirx.SeqStmt, tile))
+    # Beside six rows of sums, registers hold the vectors of a row of w and an element of x.
+    assert max(sums) >= units.registers / 2
+    assert max(sums) + max(sums) / 6 + 1 <= units.registers

@@ -59,6 +59,7 @@ inline void multiply_tile_of(const Strips& s, int64_t strip, int64_t panel, int6
 // Copies some terms of a strip: all rows of one term, then those of the next. Four rows are transposed
 // at a time; the last four may have rows in common with the first.
 inline void pack_terms(const Matrix& from, int64_t rows, int64_t depth, float* to) {
+  static_assert(kTileRows <= 8, "two transposes of four rows reach all rows of a strip");
   int64_t k = 0;
   for (; from.column == 1 && rows >= 4 && k + 4 <= depth; k += 4, to += 4 * rows) {
     transpose_four(from.at(0, k), from.row, to, rows);
