@@ -162,6 +162,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "shapes.cold": Command(
             "sessions, the compiling process or generic kernels",
             "shapes-cold.md",
+            more=("shapes-cold-avx2.md",),
         ),
         "shapes.real": Command("schedules or kernels", "shapes-models.md"),
         "shapes.storm": Command("budgets and eviction", "storm.md"),

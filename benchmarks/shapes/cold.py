@@ -144,10 +144,9 @@ def page(rows: Sequence[Row]) -> str:
     means = (statistics.geometric_mean(r.ratios[k] for r in rows) for k in (0, 1))
     lines.append(("**geometric mean**", *(f"{m:.2f}" for m in means), "", "", "", ""))
     cpus, load = sorted({r.cpu for r in rows}), max(r.load for r in rows)
-    machine = f"CPU: {', '.join(cpus)}. The load average was at most {load:.1f}."
-    return (
-        f"# First requests of symbolic models\n\n{HEAD}\n\n{machine}\n\n{table(columns, lines)}\n"
-    )
+    title = f"# First requests of symbolic models: {', '.join(cpus)}"
+    text = f"{HEAD} The load average was at most {load:.1f}."
+    return f"{title}\n\n{text}\n\n{table(columns, lines)}\n"
 
 
 def main() -> int:
