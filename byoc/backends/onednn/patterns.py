@@ -13,6 +13,7 @@ from ...patterns.pattern import Condition, Node, Pattern, PatternStep, one
 from ...patterns.suggest import Unmet, bind, cast
 from ...patterns.unary_functions import HARD_SWISH
 from ..common.fold_channels import SAME
+from ..common.whole_axes import part_of_axes
 from .cpu import has_bfloat16
 from .recipes.conv import CONV, CONV_TRANSPOSE
 from .recipes.pooling import GLOBAL, POOL
@@ -227,7 +228,7 @@ PATTERNS = (
     anchored("conv_transpose", CONV_TRANSPOSE,
              plain("data_layout", "kernel_layout", "out_layout"), kernel, dtype=floating),
     anchored("matmul", ("relax.matmul", TRANSPOSED_MATMUL), matrices, dtype=floating),
-    anchored("pool", POOL, plain("layout", "out_layout"), window),
+    anchored("pool", POOL, plain("layout", "out_layout"), window, part_of_axes),
     anchored("global_pool", GLOBAL, plain("layout", "out_layout"), to_one),
     anchored("mean", ("relax.mean",), picture),
     anchored("concat", ("relax.concat",), parts, dtype=floating),

@@ -17,6 +17,7 @@ from ....analysis.recurrent.recurrence_operator import NAME as RECURRENCE
 from ...backend.backend import Backend, OnnxReader
 from ...patterns.pattern import Node
 from ...patterns.value_bounds import bounds
+from ..common.whole_axes import part_of_axes
 from ..onnx_models.region_cost import cost
 from ..onnx_operators.graph.element_types import DLPACK
 from ..onnx_operators.onnx_writers import network
@@ -53,7 +54,7 @@ def single(node: Node) -> str | None:
         return f"the dtype is {node.result.dtype}, of which OpenVINO rounds quotients down"
     if node.info.name == "relax.matmul" and node.result.dtype == "int32":
         return "the dtype is int32, of which OpenVINO rounds sums of products to float32"
-    return None
+    return part_of_axes(node)
 
 
 def exact(node: Node) -> str | None:

@@ -95,3 +95,22 @@ def test_the_minimum_of_infinities_is_infinite(tmp_path: Path) -> None:
     data = np.array([[np.inf, np.inf, np.inf], [np.inf, 2.0, -np.inf]], "float32")
     result = opinfo.compile(path, ["openvino"]).run(data)
     np.testing.assert_array_equal(np.asarray(result), [np.inf, -np.inf])
+
+
+@pytest.mark.parametrize("backend", ["onednn", "onnxruntime", "openvino"])
+def test_the_maximum_of_whole_rows_of_minus_infinity_is_minus_infinity(
+    tmp_path: Path, backend: str
+) -> None:
+    nodes = [op("Neg", ["x"], "y"), op("ReduceMax", ["y", "axes"], "z", keepdims=1)]
+    axes = {"axes": np.array([2], "int64")}
+    made = model(nodes, {"x": (F32, [4, 8, 16])}, {"z": (F32, [4, 8, 1])}, axes)
+    path = tmp_path / "maximum.onnx"
+    path.write_bytes(made.SerializeToString())
+    data = np.full((4, 8, 16), np.inf, "float32")
+    data[0, 0, 3] = -2.0
+    compiled = opinfo.compile(path, [backend])
+    if not find(backend).available():
+        assert any("relax.negative" in region.ops for region in compiled.dispatched.taken)
+    expected = np.full((4, 8, 1), -np.inf, "float32")
+    expected[0, 0] = 2.0
+    np.testing.assert_array_equal(np.reshape(compiled.run(data), (4, 8, 1)), expected)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ....backend.region import Call
 from ....patterns.pattern import Node
+from ...common.whole_axes import part_of_axes
 from ..graph.element_types import FLOAT, SMALL
 from ..graph.graph_writer import GraphWriter
 from ..graph.onnx_conditions import OnnxOperator, first_tensor, ints, plain, typed
@@ -98,7 +99,7 @@ POOLS: dict[str, OnnxOperator] = {}
 for _rank in (1, 2, 3):
     for _kind in ("max", "avg"):
         POOLS[f"relax.nn.{_kind}_pool{_rank}d"] = OnnxOperator(
-            pool, (_TYPED[_kind], unpacked, rounded_down, small_padding)
+            pool, (_TYPED[_kind], unpacked, rounded_down, small_padding, part_of_axes)
         )
     POOLS[f"relax.nn.adaptive_avg_pool{_rank}d"] = OnnxOperator(
         adaptive, (typed(FLOAT), unpacked, evenly)
