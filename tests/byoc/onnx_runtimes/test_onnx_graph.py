@@ -26,7 +26,17 @@ from opinfo.byoc.prepare.prepare import prepare
 from ...common.run import run
 from ...layout import nets
 from ...layout.nets import const
-from .cases.onnx_case import HALF, QUOTIENT, REMAINDER, ROUNDED, SUMS, TURNED, WIDE, OnnxCase
+from .cases.onnx_case import (
+    HALF,
+    INFINITIES,
+    QUOTIENT,
+    REMAINDER,
+    ROUNDED,
+    SUMS,
+    TURNED,
+    WIDE,
+    OnnxCase,
+)
 from .onnx_cases import CASES, module, recording, values
 
 nn, op = relax.op.nn, relax.op
@@ -68,7 +78,7 @@ def test_every_operator_is_taken_and_every_writer_tried(backend: str) -> None:
     assert [str(f) for f in done.failed] == []
     tried = {o for t in done.taken for o in t.ops}
     untried = set(OPERATORS) - tried - ALIKE - ELSEWHERE - {"hard_swish"}  # merged in regions
-    assert untried == ({*WITHOUT, "relax.mod"} if backend == "openvino" else set())
+    assert untried == ({*WITHOUT, "relax.mod", "relax.min"} if backend == "openvino" else set())
 
 
 @pytest.mark.parametrize(
@@ -81,7 +91,9 @@ def test_the_result_is_that_of_tvm(backend: str, name: str) -> None:
     np.testing.assert_allclose(found, wanted, rtol=10 * near, atol=near)
 
 
-@pytest.mark.parametrize("reason", [HALF, QUOTIENT, REMAINDER, ROUNDED, SUMS, TURNED, WIDE])
+@pytest.mark.parametrize(
+    "reason", [HALF, INFINITIES, QUOTIENT, REMAINDER, ROUNDED, SUMS, TURNED, WIDE]
+)
 def test_what_openvino_computes_otherwise_stays_with_tvm(reason: str) -> None:
     refused = {n: c for n, c in CASES.items() if c.refused == reason}
     done = dispatch(prepare(module(refused)), ["openvino"])

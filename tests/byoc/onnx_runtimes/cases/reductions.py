@@ -9,7 +9,7 @@ from tvm import relax
 from opinfo.analysis.composites.products import transposed_matmul
 
 from ....layout.nets import const
-from .onnx_case import IMAGE, SUMS, Build, N, OnnxCase, call
+from .onnx_case import IMAGE, INFINITIES, SUMS, Build, N, OnnxCase, call
 
 nn, op = relax.op.nn, relax.op
 
@@ -28,7 +28,8 @@ REDUCED: dict[str, OnnxCase] = {
     "mean of an image": OnnxCase(call(op.mean, [2, 3]), (IMAGE,)),
     "max of an image": OnnxCase(call(op.max, [2, 3], keepdims=True), (IMAGE,)),
     **{n: OnnxCase(call(getattr(op, n), [0, 2]), (IMAGE,))
-       for n in ("sum", "max", "min", "prod", "variance", "std")},
+       for n in ("sum", "max", "prod", "variance", "std")},
+    "min": OnnxCase(call(op.min, [0, 2]), (IMAGE,), refused=INFINITIES),
     **{n: OnnxCase(call(getattr(op, n), 1), (IMAGE,)) for n in ("argmax", "argmin")},
     "any": OnnxCase(_any, ((IMAGE, "bool"),)),
     "cumsum": OnnxCase(call(op.cumsum, 1), ((2, N, 3),)),
