@@ -109,7 +109,8 @@ def test_the_maximum_of_whole_rows_of_minus_infinity_is_minus_infinity(
     data = np.full((4, 8, 16), np.inf, "float32")
     data[0, 0, 3] = -2.0
     compiled = opinfo.compile(path, [backend])
-    if not find(backend).available():
+    if not find(backend).available():  # which says why not
+        assert compiled.dispatched is not None
         assert any("relax.negative" in region.ops for region in compiled.dispatched.taken)
     expected = np.full((4, 8, 1), -np.inf, "float32")
     expected[0, 0] = 2.0

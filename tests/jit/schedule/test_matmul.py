@@ -15,6 +15,7 @@ from opinfo.jit.aot.kernel_variants import Ranged
 from opinfo.jit.aot.merge import merge
 from opinfo.jit.dims.span import Span
 from opinfo.jit.schedule.schedule import schedule
+from opinfo.jit.schedule.scheduled import Scheduled
 
 from .fused import WIDTHS, at, built, fused_one, inputs, run, scheduled, target_of
 
@@ -182,6 +183,7 @@ def test_the_tiles_of_symbolic_rows_fit_the_registers(mcpu: str, columns: int) -
             sums.append(sum(int(b.shape[0]) for b in arrays) / units.lanes("float32"))
 
     found = schedule(func, target_of(mcpu))
+    assert isinstance(found, Scheduled)
     tvm_ffi.structural_walk(found.func.body, (tvm.tirx.SeqStmt, tile))
     # Beside six rows of sums, registers hold the vectors of a row of w and an element of x.
     assert max(sums) >= units.registers / 2
