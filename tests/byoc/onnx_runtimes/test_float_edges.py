@@ -97,21 +97,21 @@ def test_the_minimum_of_infinities_is_infinite(tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.asarray(result), [np.inf, -np.inf])
 
 
+@pytest.mark.parametrize("shape", [(4, 8, 16), (2, 4, 8, 16)], ids=str)
 @pytest.mark.parametrize("backend", ["onednn", "onnxruntime", "openvino"])
 def test_the_maximum_of_whole_rows_of_minus_infinity_is_minus_infinity(
-    tmp_path: Path, backend: str
+    tmp_path: Path, backend: str, shape: tuple[int, ...]
 ) -> None:
+    result = (*shape[:-1], 1)
     nodes = [op("Neg", ["x"], "y"), op("ReduceMax", ["y", "axes"], "z", keepdims=1)]
-    axes = {"axes": np.array([2], "int64")}
-    made = model(nodes, {"x": (F32, [4, 8, 16])}, {"z": (F32, [4, 8, 1])}, axes)
+    axes = {"axes": np.array([len(shape) - 1], "int64")}
+    made = model(nodes, {"x": (F32, list(shape))}, {"z": (F32, list(result))}, axes)
     path = tmp_path / "maximum.onnx"
     path.write_bytes(made.SerializeToString())
-    data = np.full((4, 8, 16), np.inf, "float32")
-    data[0, 0, 3] = -2.0
+    data, expected = np.full(shape, np.inf, "float32"), np.full(result, -np.inf, "float32")
+    data.flat[3], expected.flat[0] = -2.0, 2.0
     compiled = opinfo.compile(path, [backend])
     if not find(backend).available():  # which says why not
         assert compiled.dispatched is not None
         assert any("relax.negative" in region.ops for region in compiled.dispatched.taken)
-    expected = np.full((4, 8, 1), -np.inf, "float32")
-    expected[0, 0] = 2.0
-    np.testing.assert_array_equal(np.reshape(compiled.run(data), (4, 8, 1)), expected)
+    np.testing.assert_array_equal(np.reshape(compiled.run(data), result), expected)
