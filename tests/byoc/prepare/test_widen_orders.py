@@ -11,6 +11,7 @@ import tvm
 from tvm import relax
 
 import opinfo
+from opinfo.analysis.proposal.failed_call import NotLowered
 from opinfo.analysis.proposal.legalise import legalise_module
 from opinfo.analysis.proposal.lowering.widen_orders import widen_orders
 
@@ -80,3 +81,11 @@ def test_topk_of_bytes_stays_and_modules_are_not_changed() -> None:
     before = tvm.ir.save_json(mod)
     legalise_module(mod)
     assert tvm.ir.save_json(mod) == before
+
+
+def test_a_sort_of_an_unknown_shape_is_refused_in_a_line() -> None:
+    x, builder = relax.Var("x", relax.TensorType(ndim=1, dtype="float32")), relax.BlockBuilder()
+    with builder.function("main", [x]):
+        builder.emit_func_output(builder.emit(relax.op.sort(x, -1)))
+    with pytest.raises(NotLowered, match=r"sorts and scans .*; give their tensors a known shape$"):
+        legalise_module(builder.get())
