@@ -14,7 +14,10 @@ from opinfo.jit.compile.call_site_code import runtime
 from .. import modules
 
 
-def test_what_all_call_sites_do_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_all_call_sites_do_is_compiled_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("OPINFO_CACHE", str(tmp_path))  # the user's has all of an earlier run
     compile_shapes(modules.dense())
     compiled: list[str] = []
     write = toolchain._write
