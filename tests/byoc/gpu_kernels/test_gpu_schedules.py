@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
+import tvm_ffi
 from tvm import tirx
 from tvm.script import tirx as T
 
@@ -123,6 +124,24 @@ def test_channels_padded_to_a_power_of_two_are_vectors_of_a_pixel() -> None:
     assert "T.vectorized(T.int64(4))" in text
     for line in text.splitlines():
         assert not re.search(r"\bv // |\bv % |\+ v\) [/%]", line), line
+
+
+@pytest.mark.parametrize(("name", "lanes"), [("image", 8), ("image, padded", 4)])
+def test_neighbours_store_vectors_of_pixels_of_whole_images(name: str, lanes: int) -> None:
+    """The lane was in a quotient by the length of a row, and stores were of single elements."""
+    kernel = kernel_of(prim_func(CASES[name][2], (2, 3, 224, 224)))
+    vectors: list[Any] = []
+
+    def note(loop: Any) -> None:
+        if loop.kind == tirx.ForKind.VECTORIZED:
+            tvm_ffi.structural_walk(loop, (tirx.BufferStore, lambda s: vectors.append((s, loop))))
+
+    tvm_ffi.structural_walk(kernel.body, (tirx.For, note))
+    result = kernel.params[-1]
+    stores: list[Any] = []
+    tvm_ffi.structural_walk(kernel.body, (tirx.BufferStore, stores.append))
+    widths = [int(loop.extent) for s, loop in vectors if s.buffer.same_as(result)]
+    assert widths == [lanes] * sum(s.buffer.same_as(result) for s in stores) and widths
 
 
 def test_long_rows_are_read_again() -> None:

@@ -84,12 +84,8 @@ class _Narrow(SingleStep):
         out = local(f"{self.update.buffer.name}_out", [self.size],
                     str(self.update.buffer.ty.dtype))  # fmt: skip
         self.buffers.append(out)
-        phases = [*self.body(out, place, analyzer)]
-        together = self.together(out, block, thread, blocks, vectors, analyzer)
-        if together is None:
-            phases = [when(inside, seq([*phases, self.written(out, place, analyzer)]))]
-        else:
-            phases = [when(inside, seq([*phases, together[0]])), together[1]]
+        put, copies = self.together(out, block, thread, blocks, vectors, analyzer)
+        phases = [when(inside, seq([*self.body(out, place, analyzer), put])), copies]
 
         def over(body: Any, b: Any) -> Any:
             return thread_loop(THREAD, THREADS, lambda t: substitute(
@@ -100,33 +96,39 @@ class _Narrow(SingleStep):
 
     def together(
         self, out: Any, block: Any, thread: Any, blocks: int, vectors: int, analyzer: Any
-    ) -> tuple[Any, Any] | None:
+    ) -> tuple[Any, Any]:
         """The statements that put a thread's results into shared memory, and store a block's.
 
-        None unless a pixel is a vector, see `written`.
+        A vector is as wide as it can be, or a pixel if its channels are a power of two: of a lane
+        that runs over such pixels, TVM would vectorise quotients and remainders in 64 bits, of
+        which CUDA has no vectors of 8. Only ``part`` and the lane are in quotients, so that TVM
+        simplifies them.
         """
-        if self.writes & (self.writes - 1) or self.writes == 1:
-            return None
-        dtype, (h, lane) = str(out.ty.dtype), (tirx.Var(n, "int64") for n in "hv")
-        for var, extent in ((h, self.width), (lane, self.writes)):
+        power = self.writes & (self.writes - 1) == 0
+        each = self.writes if power else widest(itemsize(out), self.size)
+        dtype, count = str(out.ty.dtype), self.size // each
+        h, row, part, lane = (tirx.Var(n, "int64") for n in ("h", "row", "part", "v"))
+        for var, extent in ((row, THREADS), (part, count), (lane, each)):
             analyzer.bind(var, static_range(extent))
-        pixel = h * number(THREADS) + thread
-        place = (block * number(THREADS * self.width) + pixel) * number(self.writes) + lane
-        indices = [substitute(i, self.axes_at(self.groups.split(place)))
-                   for i in self.update.indices]  # fmt: skip
-        indices = [analyzer.simplify(i) for i in indices]
+        element = part * number(each) + lane
+        pixel, channel = (part, lane) if power else (
+            element // number(self.writes), element % number(self.writes))  # fmt: skip
+        at = self.at(block * number(THREADS) + row, pixel, channel)
+        indices = [analyzer.simplify(substitute(i, at)) for i in self.update.indices]
         stage = local(f"{self.update.buffer.name}_block", [THREADS, self.size], dtype, "shared")
         self.buffers.append(stage)
         lanes = VectorLanes(tirx.Var("e", "int64"), self.size, analyzer)
         put = lanes.lanes(dtype, lambda e: store(stage, load(out, e), thread, e))
         put = padded(stage, put, widest(itemsize(out), self.size))
-        row, column = pixel // number(self.width), pixel % number(self.width) * number(self.writes)
-        copy = VectorLanes(lane, self.writes, analyzer).lanes(dtype, lambda v: store(
-            self.update.buffer, load(stage, row, column + v),
+        copy = VectorLanes(lane, each, analyzer).lanes(dtype, lambda v: store(
+            self.update.buffer, load(stage, row, part * number(each) + v),
             *(substitute(i, values((lane, v))) for i in indices)))  # fmt: skip
         inside = None if blocks * THREADS == vectors else (
             block * number(THREADS) + row < number(vectors))  # fmt: skip
-        return put, self.each(self.width, h, when(inside, copy))
+        vector = h * number(THREADS) + thread
+        copy = substitute(when(inside, copy), values(
+            (row, vector // number(count)), (part, vector % number(count))))  # fmt: skip
+        return put, self.each(count, h, copy)
 
     def at(self, place: Any, lane: Any, channel: Any) -> Values:
         each = self.reads // self.width
@@ -197,37 +199,6 @@ class _Narrow(SingleStep):
 
     def each(self, extent: int, var: Any, body: Any) -> Any:
         return unrolled("u", extent, lambda v: substitute(body, values((var, v))))
-
-    def written(self, out: Any, place: Any, analyzer: Any) -> Any:
-        """The results of a thread, as vectors.
-
-        They lie within a pixel if its channels are a power of two: of a lane that runs over pixels,
-        TVM would vectorise quotients and remainders in 64 bits, of which CUDA has no vectors of 8.
-        """
-        if self.writes & (self.writes - 1) == 0:
-            return self.each_pixel(out, place, analyzer)
-
-        def one(e: Any) -> Any:
-            return self.result(out, place, e // number(self.writes), e % number(self.writes), e,
-                               analyzer)  # fmt: skip
-
-        size = self.width * self.writes
-        return VectorLanes(tirx.Var("e", "int64"), size, analyzer).lanes(str(out.ty.dtype), one)
-
-    def each_pixel(self, out: Any, place: Any, analyzer: Any) -> Any:
-        pixel, lane = tirx.Var("p", "int64"), tirx.Var("v", "int64")
-        analyzer.bind(pixel, static_range(self.width))
-
-        def one(v: Any) -> Any:
-            return self.result(out, place, pixel, v, pixel * number(self.writes) + v, analyzer)
-
-        vector = VectorLanes(lane, self.writes, analyzer).lanes(str(out.ty.dtype), one)
-        return self.each(self.width, pixel, vector)
-
-    def result(self, out: Any, place: Any, pixel: Any, channel: Any, e: Any, analyzer: Any) -> Any:
-        at = self.at(place, pixel, channel)
-        indices = [analyzer.simplify(substitute(i, at)) for i in self.update.indices]
-        return store(self.update.buffer, load(out, e), *indices)
 
 
 def with_decided_guards(expr: Any, analyzer: Any) -> Any:
