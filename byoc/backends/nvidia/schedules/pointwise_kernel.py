@@ -3,8 +3,7 @@
     for i, j: y[i, j] = f(x[i, j], b[j])
     blockIdx.x, threadIdx.x over vectors of y: 16 bytes of x and b into registers, 16 bytes out
 
-A thread has several vectors along an axis on which a function that it calls does not depend, as in
-``y[n, p, c] = x[n, p, c] * sigmoid(s[n, c])``, so that it is called once for them.
+A thread has several vectors where they share operands, as `shared_operands` says.
 
 Reductions of few terms, as in pooling and depthwise convolutions, run inside of the thread:
 
@@ -17,15 +16,21 @@ from functools import partial
 from typing import Any
 
 import tvm
-import tvm_ffi
 from tvm import tirx
 
 from .....analysis.blocks.loop_steps import LoopStep, Update
-from .....analysis.blocks.tir import Values, is_guard, mentions, seq, static, values
+from .....analysis.blocks.tir import Values, seq, static, values
 from .....analysis.lifting.tir.node import NodeDict, as_dtype, substitute
 from .aligned_steps import AlignedSteps
 from .program.combiners import combiner
-from .program.gpu_program import GpuProgram, NoGpuSchedule, expanded, extents, is_coupled, product
+from .program.gpu_program import (
+    GpuProgram,
+    NoGpuSchedule,
+    expanded,
+    extents,
+    is_coupled,
+    product,
+)
 from .program.merged_axes import MergedAxes, axis_range, positions_in, simplified, static_range
 from .program.thread_loops import (
     BLOCK,
@@ -39,12 +44,11 @@ from .program.thread_loops import (
     when,
 )
 from .program.vector_loads import VectorLanes
+from .shared_operands import sharing
 
 THREADS = 256
 #: Terms of a reduction that a thread unrolls, and that it computes at all.
 FEW, MANY = 16, 64
-#: Vectors of a thread that share the results of functions, and threads that fill a GPU.
-SHARED, ENOUGH = 4, 132 * 512
 
 
 def pointwise(program: GpuProgram, most: int = MANY) -> tuple[Any, list[Any]]:
@@ -70,25 +74,8 @@ class Points(AlignedSteps):
     def kernel(self) -> tuple[Any, list[Any]]:
         groups = self.merged()
         width = self.width(groups)
-        self.repeated, self.times = self.sharing(groups, groups.total // width)
+        self.repeated, self.times = sharing(self, groups, groups.total // width)
         return self.launch(groups, width)
-
-    def sharing(self, groups: MergedAxes, vectors: int) -> tuple[int, int]:
-        """The group of axes along which a thread has several vectors, and how many.
-
-        It has one, unless some call depends on other groups only.
-        """
-        if any(s.reduced for s in self.steps):
-            return 0, 1
-        used = [mentions(substitute(e, self.renamed(s))) for s in self.steps for u in s.updates
-                for part in self.parts(u) for e in functions(part)]  # fmt: skip
-        for k, group in enumerate(groups.groups[:-1]):
-            if not any(len(u.items()) and not any(a.var in u for a in group) for u in used):
-                continue
-            for times in range(SHARED, 1, -1):
-                if groups.sizes[k] % times == 0 and vectors // times >= ENOUGH:
-                    return k, times
-        return 0, 1
 
     def launch(self, groups: MergedAxes, width: int) -> tuple[Any, list[Any]]:
         """A thread for each vector of ``width`` along the groups."""
@@ -232,13 +219,6 @@ class Points(AlignedSteps):
         buffer = local(name, [width], str(like.ty.dtype))
         self.buffers.append(buffer)
         return buffer
-
-
-def functions(expr: Any) -> list[Any]:
-    """The calls of functions in an expression."""
-    nodes: list[Any] = []
-    tvm_ffi.structural_walk(expr, (tvm.ir.Call, nodes.append))
-    return [e for e in nodes if not is_guard(e)]
 
 
 def accumulator_dtype(update: Update) -> str:

@@ -46,7 +46,8 @@ def row_values(
             if tvm_ffi.structural_equal(known, expr):
                 return tirx.BufferLoad(buffer, indices)
         shape = items(loads(expr)[0].source.ty.shape)
-        buffer = tirx.decl_buffer(shape, dtype_of(expr), name=f"{block.name_hint}_of_row")
+        name = f"{block.name_hint}_of_row{len(values) or ''}"
+        buffer = tirx.decl_buffer(shape, dtype_of(expr), name=name)
         values.append((expr, buffer, indices))
         return tirx.BufferLoad(buffer, indices)
 
