@@ -63,11 +63,12 @@ def is_move(name: str) -> bool:
     return bool(MOVES.fullmatch(name) or COPIES.search(name))
 
 
-def profile(run: Callable[[], Any], calls: int = 9) -> Profile:
+def profile(run: Callable[[], Any], calls: int = 15) -> Profile:
     """Return the kernels of a call.
 
     Medians of several calls: the device may give a slice of time to another process in the midst of
-    a kernel, which then seems to take milliseconds.
+    a kernel, which then seems to take milliseconds. They follow each other as where they are timed:
+    a device that rested between calls has higher clocks.
     """
     import torch
     from torch.profiler import ProfilerActivity
@@ -76,7 +77,7 @@ def profile(run: Callable[[], Any], calls: int = 9) -> Profile:
     with traced(activities=[ProfilerActivity.CUDA]) as profiler:
         for _ in range(calls):
             run()
-            torch.cuda.synchronize()
+        torch.cuda.synchronize()
     events, launches = [], Counter[str]()
     for event in profiler.events():
         if str(event.device_type).endswith("CUDA"):
