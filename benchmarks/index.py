@@ -210,7 +210,9 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
             "gpu.md",
             more=("gpu-compile.md",),
         ),
-        "gpu_kernels": Command("schedules for GPUs; needs a GPU", "gpu-kernels.md"),
+        "gpu_kernels": Command(
+            "schedules for GPUs; needs a GPU", "gpu-kernels.md", more=("gpu-kernels-h200.md",)
+        ),
         "gpu.language": Command(
             "products with packed weights or attention on a GPU; needs a GPU",
             "gpu-language.md",

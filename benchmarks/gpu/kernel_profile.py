@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import statistics
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ MOVES = re.compile(r"(fused_|(cast|reshape|transpose|pad|concatenate|strided_sli
 COPIES = re.compile(r"Memcpy|nhwcToNchw|nchwToNhwc")
 #: Calls of CUDA with which the host launches something.
 LAUNCHES = re.compile(r"(cuda|cu)(GraphLaunch|LaunchKernel)")
+#: Seconds of calls before those that are looked at.
+WARM = 0.5
 
 Interval = tuple[float, float]
 
@@ -67,14 +70,20 @@ def profile(run: Callable[[], Any], calls: int = 15) -> Profile:
     """Return the kernels of a call.
 
     Medians of several calls: the device may give a slice of time to another process in the midst of
-    a kernel, which then seems to take milliseconds. They follow each other as where they are timed:
-    a device that rested between calls has higher clocks.
+    a kernel, which then seems to take milliseconds. They follow each other, and others of half a
+    second, as where they are timed: a device that rested has higher clocks.
     """
     import torch
-    from torch.profiler import ProfilerActivity
+    from torch.profiler import ProfilerActivity, schedule
     from torch.profiler import profile as traced
 
-    with traced(activities=[ProfilerActivity.CUDA]) as profiler:
+    steps = schedule(wait=0, warmup=1, active=1)
+    with traced(activities=[ProfilerActivity.CUDA], schedule=steps) as profiler:
+        begun = time.perf_counter()
+        while time.perf_counter() - begun < WARM:
+            run()
+            torch.cuda.synchronize()
+        profiler.step()
         for _ in range(calls):
             run()
         torch.cuda.synchronize()

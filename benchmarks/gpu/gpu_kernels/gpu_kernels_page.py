@@ -1,4 +1,4 @@
-"""The page of kernels on a GPU: docs/results/gpu-kernels.md."""
+"""The pages of kernels on GPUs: docs/results/gpu-kernels.md, and one for each other device."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.common.pages import PAGES, table
 
-from .gpu_kernel_cases import MIB
+from .gpu_kernel_cases import KERNELS, MIB
 
 HEAD = """# Kernels on a GPU
 
@@ -25,7 +25,7 @@ known at run time only.
 
 {large}
 
-{device}. Geometric means of the times: {tvm:.2f} x TVM on {tvms}, {torch:.2f} x torch on {torchs}.
+{device}. {missing}Geometric means of the times: {tvm:.2f} x TVM on {tvms}, {torch:.2f} x torch on {torchs}.
 """
 COLUMNS = ("kind", "kernel", "dtype", "MiB", "kernels", "opinfo", "TVM", "torch", "limit", "apart")
 #: Bytes of large kernels, and the share of the bandwidth that they should have.
@@ -39,15 +39,28 @@ def write(rows: Sequence[dict[str, Any]], device: str) -> Path:
              for way in ("tvm", "torch")}  # fmt: skip
     first = timed[0]
     copy = first["bytes"] / first["opinfo"] / first["share"] / 1e3
+    every = sum(len(k.types) for k in KERNELS)
+    missing = f"{every - len(timed)} of {every} kernels were not timed there. "
     head = HEAD.format(copy=copy, device=device, large=_large(timed),
+                       missing=missing if len(timed) < every else "",
                        tvm=means["tvm"], torch=means["torch"],
                        tvms=sum("tvm" in r for r in timed),
                        torchs=sum("torch" in r for r in timed))  # fmt: skip
-    path = PAGES / "gpu-kernels.md"
+    path = PAGES / page_of(device)
     kinds = list(dict.fromkeys(r["kind"] for r in rows))
     cells = [_cells(r) for r in sorted(rows, key=lambda r: kinds.index(r["kind"]))]
     path.write_text(f"{head}\n{table(COLUMNS, cells)}\n", encoding="utf-8")
     return path
+
+
+def page_of(device: str) -> str:
+    """Return the name of a device's page: that of the first device has none of a device.
+
+    >>> page_of("NVIDIA H200")
+    'gpu-kernels-h200.md'
+    """
+    short = device.removeprefix("NVIDIA ").partition(" ")[0].lower()
+    return "gpu-kernels.md" if short == "h100" else f"gpu-kernels-{short}.md"
 
 
 def _large(rows: Sequence[dict[str, Any]]) -> str:
