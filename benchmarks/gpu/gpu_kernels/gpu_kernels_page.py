@@ -25,7 +25,8 @@ known at run time only.
 
 {large}
 
-{device}. {missing}Geometric means of the times: {tvm:.2f} x TVM on {tvms}, {torch:.2f} x torch on {torchs}.
+{device}. {missing}Geometric means of the times: {tvm:.2f} x TVM on {tvms}, {torch:.2f} x torch on
+{torchs}.
 """
 COLUMNS = ("kind", "kernel", "dtype", "MiB", "kernels", "opinfo", "TVM", "torch", "limit", "apart")
 #: Bytes of large kernels, and the share of the bandwidth that they should have.
