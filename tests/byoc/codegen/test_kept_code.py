@@ -254,9 +254,7 @@ def test_an_environment_with_other_headers_compiles(
     assert len(compiled) == 2
 
 
-def test_folders_in_another_order_compile(
-    cache: Path, compiled: list[str], tmp_path: Path
-) -> None:
+def test_folders_in_another_order_compile(cache: Path, compiled: list[str], tmp_path: Path) -> None:
     one, two = (environment(tmp_path / name, value=f"#define VALUE {name[1]}\n")
                 for name in ("v1", "v2"))  # fmt: skip
     first = build(tmp_path, one / "h", f"-I{two}", text=VALUE)
