@@ -45,7 +45,7 @@ from opinfo.byoc.codegen.host_target import VARIABLE, flags
 
 from . import fast_scripts
 from .common.compiled_once import begin_run
-from .oldest import expect_failures
+from .oldest import expect_failures, leave_out
 
 #: oneDNN's own names of what it may use, the first that the CPU has.
 ISA = {"avx512bw": "AVX512_CORE", "avx2": "AVX2", "sse2": "SSE41"}
@@ -130,6 +130,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if constants is not None:
         constants.is_local_module_file = _is_drawn  # type: ignore[attr-defined]
     if VERSION < COMPLETE:
+        leave_out(items)
         expect_failures(items)
 
 

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import tvm
@@ -61,10 +63,22 @@ def test_the_rule_sees_names_that_moved() -> None:
 
 def test_expected_failures_are_tests_that_run() -> None:
     assert all((ROOT / path).exists() for path in oldest.paths())
-    for name in oldest.FAILS:
+    for name in (*oldest.FAILS, *oldest.KEPT):
         assert name.split("::")[0] in oldest.RUNS, name
         function = name.split("::")[1].split("[")[0]
         assert f"def {function}(" in (ROOT / "tests" / name.split("::")[0]).read_text(), name
+
+
+def test_of_many_cases_a_part_is_kept() -> None:
+    (name,) = oldest.KEPT
+    cases = [f"{net}-{mode}" for net in "abc" for mode in ("tir", "graph")]
+    ids = [*(f"tests/{name}[{case}]" for case in cases), "tests/other.py::test[a-tir]"]
+    items: list[Any] = [SimpleNamespace(nodeid=i) for i in ids]
+    oldest.leave_out(items)
+    left = [item.nodeid.rpartition("::")[2] for item in items]
+    test = name.rpartition("::")[2]
+    assert left == [f"{test}[{case}]" for case in ("a-tir", "b-graph", "c-tir")] + ["test[a-tir]"]
+    assert oldest.first_of_each(["ab", "cd", "ae", "cf"], lambda case: case[0]) == ["ab", "cd"]
 
 
 def test_what_needs_a_newer_tvm_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 They are kept in the user's cache, as the product keeps its objects. A name is made of all that a
 library depends on, by content. So their paths stay, which code that contains them is kept by.
+Another checkout has its headers, sources and packages elsewhere, which a name does not depend on.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def compiled_once(*words: str, text: str = "") -> Path:
     other, those in folders of headers, and the compiler.
     """
     source = kept_text(text, ".cc")
-    library = source.with_name(f"{_key(text, *words, *_contents(words))}.so")
+    library = source.with_name(f"{_key(text, *map(_named, words), *_contents(words))}.so")
     with _locked(library):
         if library.exists():
             os.utime(library)  # it was used last
@@ -74,12 +75,30 @@ def _locked(library: Path) -> Iterator[None]:
 
 
 def _contents(words: tuple[str, ...]) -> list[str]:
-    folders = {Path(w[2:]) for w in words if w.startswith("-I")}
+    folders = [Path(w[2:]) for w in words if w.startswith("-I")]
     files = [Path(w) for w in words if w.startswith("/")]
-    folders |= {file.parent for file in files if file.suffix in SOURCES}
+    folders += [file.parent for file in files if file.suffix in SOURCES]
     binaries = [file for file in files if file.suffix not in SOURCES]
     binaries.append(Path(shutil.which("g++") or "g++").resolve())
-    return [*map(_digest, sorted(folders)), *(f"{f} {f.stat().st_mtime_ns}" for f in binaries)]
+    return [*map(_digest, dict.fromkeys(folders)), *map(_content, binaries)]
+
+
+def _named(word: str) -> str:
+    """A word without what its place is: folders of headers are compared by content.
+
+    So are files; of them the name stays, which a library of a package is loaded by. One that a test
+    compiled is loaded by its path.
+    """
+    if word.startswith("-I"):
+        return "-I"
+    compiled = word.startswith(os.environ[VARIABLE])
+    return Path(word).name if word.startswith("/") and not compiled else word
+
+
+@functools.cache
+def _content(file: Path) -> str:
+    """The digest of a binary. Its time is that of its last use."""
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 @functools.cache

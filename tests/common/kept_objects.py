@@ -14,5 +14,10 @@ from opinfo.byoc.codegen.compilers import kept_code
 def kept_objects() -> Iterator[None]:
     """Keep objects in the user's cache: these tests need their own plans, but compile the same."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kept_code, "FOLDER", str(user_cache(kept_code.FOLDER)))
+        keep_objects(patch)
         yield
+
+
+def keep_objects(patch: pytest.MonkeyPatch) -> None:
+    """Keep them in the cache of the user, whatever cache is set after this."""
+    patch.setattr(kept_code, "FOLDER", str(user_cache(kept_code.FOLDER)))

@@ -3,8 +3,11 @@
 An object is taken again for the same text, compiler and options, if no file that the text included
 has changed since: neither its size nor its time of change, as Python knows which bytecode is of an
 older source. A file with another time is compared by its content, as a package that is installed
-again writes the same headers. An entry is a line of JSON, the digest of the object and the included
-files, and the object.
+again writes the same headers. An entry is a line of JSON, and the object. The line has the digest
+of the object, the folders that headers are looked for in, and the included files.
+
+The folders may be those of another environment: a file is compared with that at the same place in
+the folder of the same position. `searched_folders` says how.
 """
 
 from __future__ import annotations
@@ -26,9 +29,10 @@ from ....analysis.support.files.bounded_folder import forget_oldest
 from ....analysis.support.files.checked_json import parse
 from ....analysis.support.files.user_cache import user_cache
 from ...process import trust
+from .searched_folders import Folders, searched
 
 #: The folder in the user's cache, the version of its files, and bytes of all of them.
-FOLDER, FORMAT, MOST = "code", "2", 256 << 20
+FOLDER, FORMAT, MOST = "code", "3", 256 << 20
 #: Variables of the environment that compilers look for headers by.
 VARIABLES = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "GCC_EXEC_PREFIX", "COMPILER_PATH")
 #: What an object depends on besides: data that the assembler includes, and the time.
@@ -46,11 +50,13 @@ class KeptCode:
     Attributes:
         source: The file.
         entry: The file in the cache.
+        folders: Those that the command looks for headers in.
         begun: When the compiler was about to start, in nanoseconds.
     """
 
     source: Path
     entry: Path
+    folders: Folders
     begun: int
 
     def find(self, output: str) -> bool:
@@ -58,14 +64,19 @@ class KeptCode:
         with contextlib.suppress(OSError, ValueError):
             with trust.folder(self.entry.parent) as within:
                 line, _, code = trust.read(self.entry.name, within, MOST).partition(b"\n")
-            digest, included = parse(line).items()
+            digest, places, included = parse(line).items()
             if digest.value != hashlib.sha256(code).hexdigest():
                 return False
+            before = Folders(tuple(place.text() for place in places.items()))
+            paths = []
             for path, size, changed, content in (file.items() for file in included.items()):
-                state = _state(path.text())
+                state = _state(self.folders.moved(path.text(), before))
+                paths.append(state[0])
                 same = state == (path.value, size.value, changed.value)
                 if not same and (state[1] != size.value or _content(state) != content.value):
                     return False
+            if before != self.folders and self.folders.hide(paths):
+                return False
             Path(output).write_bytes(code)
             with contextlib.suppress(OSError):
                 os.utime(self.entry)  # it was used last
@@ -82,7 +93,8 @@ class KeptCode:
             if states != [_state(path) for path, *_ in states]:
                 return  # it changed before its content was read
             code = Path(output).read_bytes()
-            line = json.dumps([hashlib.sha256(code).hexdigest(), included]).encode()
+            digest = hashlib.sha256(code).hexdigest()
+            line = json.dumps([digest, self.folders.paths, included]).encode()
             with trust.folder(self.entry.parent, create=True):
                 with replacing(self.entry) as part:
                     part.write_bytes(b"\n".join((line, code)))
@@ -104,9 +116,10 @@ def kept_code(command: Sequence[str]) -> KeptCode | None:
         compiler = _state(os.path.realpath(shutil.which(words[0]) or words[0]))
         around = [os.environ.get(name, "") for name in VARIABLES]
         suffix = Path(source).suffix
-        parts = [FORMAT, compiler, words, around, suffix, hashlib.sha256(text).hexdigest()]
+        options, folders = searched(words)
+        parts = [FORMAT, compiler, options, around, suffix, hashlib.sha256(text).hexdigest()]
         name = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-        return KeptCode(Path(source), user_cache(FOLDER) / name, time.time_ns())
+        return KeptCode(Path(source), user_cache(FOLDER) / name, folders, time.time_ns())
     return None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -11,18 +11,26 @@ import pytest
 from opinfo.analysis.recognise import Matches, Refuses, modules, recognisers
 from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
 from opinfo.testing.recogniser_checks import SCHEDULES, check_match, check_refusal
+from tests.oldest import first_of_each
 
 #: Cases of a file that get all schedules. Others get one; on the oldest TVM, whose operators are
 #: lowered to other programs, but whose schedules are those of the newest, they get none.
 SCHEDULED = 2
-#: Cases of a file that are tried on the oldest TVM; more of them find the same differences.
-TRIED = None if VERSION >= COMPLETE else 3
+
+
+def _tried(cases: Sequence[Any]) -> list[Any]:
+    """On the oldest TVM one match of each operator and one refusal, else all."""
+    return list(cases) if VERSION >= COMPLETE else first_of_each(cases, _operator)
+
+
+def _operator(case: Matches | Refuses) -> str | None:
+    return case.op if isinstance(case, Matches) else None
 
 
 def _cases(kind: str) -> Iterator[Any]:
     for module in modules():
         short = module.__name__.rsplit(".", 1)[-1]
-        for k, case in enumerate(getattr(module, kind, ())[:TRIED]):
+        for k, case in enumerate(_tried(getattr(module, kind, ()))):
             label = case.op.removeprefix("relax.") if kind == "MATCHES" else case.why
             yield pytest.param(module.__name__, case, id=f"{short}-{k}-{label}")
 

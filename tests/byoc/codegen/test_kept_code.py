@@ -204,3 +204,58 @@ def test_that_a_header_compiles_is_asked_once(
     locate._compile_error.cache_clear()
     assert locate._compile_error("answer 1.h", (header.parent,)) is None
     assert len(asked) == 4
+
+
+def environment(folder: Path, **headers: str) -> Path:
+    """A folder of headers by their names without ending."""
+    folder.mkdir()
+    for name, text in headers.items():
+        (folder / f"{name}.h").write_text(text)
+        os.utime(folder / f"{name}.h", (1, 1))  # as some installers write all files
+    return folder
+
+
+VALUE = '#include <vector>\n#include <value.h>\nextern "C" int value() { return VALUE; }\n'
+
+
+def test_another_environment_with_the_same_headers_takes_the_object(
+    cache: Path, compiled: list[str], tmp_path: Path
+) -> None:
+    empty = environment(tmp_path / "empty")
+    first, second = (environment(tmp_path / name, value="#define VALUE 1\n") for name in "ab")
+    libraries = [build(tmp_path, empty / "h", f"-I{p}", text=VALUE) for p in (first, second)]
+    assert libraries[0] == libraries[1] and compiled == ["code.cc"]
+    assert len(list(cache.iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("headers", "before"),
+    [({"value": "#define VALUE 2\n"}, {}),  # of the same size and time
+     ({"other": ""}, {}),  # none: an error
+     ({"value": "#define VALUE 1\n"}, {"value": "#define VALUE 2\n"}),
+     ({"value": "#define VALUE 1\n", "vector": ""}, {})],
+)  # fmt: skip
+def test_an_environment_with_other_headers_compiles(
+    headers: dict[str, str], before: dict[str, str], cache: Path, compiled: list[str],
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    """Another content, none, another found before it, or one in place of a system's."""
+    first = environment(tmp_path / "first", value="#define VALUE 1\n")
+    build(tmp_path, environment(tmp_path / "empty") / "h", f"-I{first}", text=VALUE)
+    second = environment(tmp_path / "second", **headers)
+    for path in second.glob("vector.h"):
+        path.rename(path.with_suffix("")).write_text("")
+    around = environment(tmp_path / "around", **before) / "h"
+    if "other" in headers:
+        with pytest.raises(CompilerError, match=r"value\.h"):
+            build(tmp_path, around, f"-I{second}", text=VALUE)
+    else:
+        build(tmp_path, around, f"-I{second}", text=VALUE)
+    assert len(compiled) == 2
+
+
+def test_folders_in_another_order_compile(cache: Path, compiled: list[str], tmp_path: Path) -> None:
+    one, two = (environment(tmp_path / name, value=f"#define VALUE {name[1]}\n")
+                for name in ("v1", "v2"))  # fmt: skip
+    first = build(tmp_path, one / "h", f"-I{two}", text=VALUE)
+    assert build(tmp_path, two / "h", f"-I{one}", text=VALUE) != first and len(compiled) == 2

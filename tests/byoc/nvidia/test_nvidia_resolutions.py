@@ -15,6 +15,7 @@ import opinfo
 from opinfo.byoc.backends.nvidia.attention import attention
 from opinfo.byoc.compile import CompiledModule, compile_module
 
+from ...common.kept_objects import keep_objects
 from .test_nvidia import on_stub
 
 WIDTH, HEADS, PATCH, SIDE = 32, 2, 4, 8
@@ -67,6 +68,7 @@ def built(network: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Co
                                       dynamic_shapes=dims, strict=False)  # fmt: skip
     torch.export.save(program, folder / "model.pt2")
     with pytest.MonkeyPatch.context() as patch:
+        keep_objects(patch)
         patch.setenv("OPINFO_CACHE", str(folder))
         patch.setenv("OPINFO_CUBLASLT_ROWS", "32")
         patch.setattr(attention, "missing", lambda: None)

@@ -23,6 +23,7 @@ from opinfo.byoc.patterns.extents.symbolic_extents import (
 )
 from opinfo.byoc.prepare.prepare import prepare
 
+from ...common.kept_objects import keep_objects
 from ..attention.nvidia_attention_cases import attended, heads, merged
 from .test_nvidia import on_stub
 
@@ -38,6 +39,7 @@ WIDTH = HEADS * HEAD
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
+        keep_objects(patch)
         patch.setenv("OPINFO_CACHE", str(folder))
         patch.setenv("OPINFO_CUBLASLT_ROWS", "8")
         yield folder
