@@ -19,10 +19,10 @@ from tvm import relax
 from ...analysis.lifting.tir.node import items
 from ...analysis.support.ir import empty_constants
 from ...analysis.support.progress import stage
-from ..prepare.defined_loops import single_elements
 from ..prepare.loops.kept_nan import kept_nan
 from ..prepare.loops.merge_checks import merge_checks
 from ..prepare.loops.round_bfloat16 import round_bfloat16
+from ..prepare.unwritten.defined_loops import single_elements
 from .checks.kept_checks import asserting
 from .checks.named_checks import named_checks
 from .checks.unchecked_arguments import PIPELINE

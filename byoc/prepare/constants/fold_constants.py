@@ -23,8 +23,8 @@ from ....analysis.lifting.tir.without_scopes import without_scopes
 from ....analysis.proposal.legalise import legalise_module
 from ....analysis.support.ir.call_ops import is_call_tir
 from ....analysis.support.tvm_compat import GenericConst, array_of
-from ..defined_loops import defined_loops
 from ..mutation.mutate import mutated
+from ..unwritten.defined_loops import defined_loops
 from .constant_calls import (
     constant_calls,
     is_foldable,

@@ -13,7 +13,7 @@ import tvm_ffi
 from tvm import relax, tirx
 from tvm.tirx.buffer import is_buffer_var
 
-from ..byoc.prepare.defined_loops import single_elements
+from ..byoc.prepare.unwritten.defined_loops import single_elements
 
 #: LLVM's options that make machine code sooner; other code keeps its own.
 _SOON = ("fast-isel:bool=true", "disable-cgp:bool=true", "disable-lsr:bool=true",

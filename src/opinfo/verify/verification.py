@@ -23,8 +23,8 @@ from ..byoc.codegen.loading.cuda_device import needed_gpu
 from ..byoc.compile import CompiledModule
 from ..byoc.dispatching.dispatch import Dispatched
 from ..byoc.measure import Excluded, Timing
-from ..byoc.prepare.defined_loops import defined_loops
 from ..byoc.prepare.fuse import fuse
+from ..byoc.prepare.unwritten.defined_loops import defined_loops
 from ..byoc.process.temporary_folder import TemporaryFolder
 from ..layout.report.plan_report import columns
 from ..report.regions import costs, reasons

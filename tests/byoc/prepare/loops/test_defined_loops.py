@@ -16,7 +16,7 @@ import opinfo
 from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION, array_of
 from opinfo.byoc.codegen.executable import executable
 from opinfo.byoc.prepare.constants.fold_constants import fold_constants
-from opinfo.byoc.prepare.defined_loops import single_elements
+from opinfo.byoc.prepare.unwritten.defined_loops import single_elements
 from tests.common.stale_memory import stale_memory
 
 pytestmark = pytest.mark.skipif(VERSION < COMPLETE, reason="compiles models")

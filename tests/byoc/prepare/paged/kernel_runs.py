@@ -15,8 +15,8 @@ from opinfo.analysis import OpInfo, op_info
 from opinfo.analysis.paged.library_generators import gpu_target
 from opinfo.analysis.support.ir.constructors import constructor_of
 from opinfo.byoc.codegen.host_target import native_target
-from opinfo.byoc.prepare.defined_loops import single_elements
 from opinfo.byoc.prepare.paged.own_attention import own_attention
+from opinfo.byoc.prepare.unwritten.defined_loops import single_elements
 from opinfo.testing.strip import strip
 
 from ....common.run import sooner

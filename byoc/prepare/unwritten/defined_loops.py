@@ -16,14 +16,14 @@ from typing import Any
 import tvm_ffi
 from tvm import tirx
 
-from ...analysis.blocks.tir import integer, mentions, static
-from ...analysis.lifting.tir.node import NodeDict, items
-from ...analysis.support.ir.rewrite_functions import replaced_functions
-from ...analysis.support.tvm_compat import TensorLoad, source_of
-from .loops.guard_stores import guard_stores
-from .loops.kept_nan import kept_nan
-from .loops.round_bfloat16 import round_bfloat16
-from .loops.start_reductions import start_reductions
+from ....analysis.blocks.tir import integer, mentions, static
+from ....analysis.lifting.tir.node import NodeDict, items
+from ....analysis.support.ir.rewrite_functions import replaced_functions
+from ....analysis.support.tvm_compat import TensorLoad, source_of
+from ..loops.guard_stores import guard_stores
+from ..loops.kept_nan import kept_nan
+from ..loops.round_bfloat16 import round_bfloat16
+from ..loops.start_reductions import start_reductions
 
 
 def defined_loops(mod: Any) -> Any:
