@@ -39,6 +39,33 @@ def why_not_lowered(mod: Any, error: Exception) -> Exception:
     return error
 
 
+def why_not_dispatched(mod: Any, operators: frozenset[str], error: Exception) -> NotLowered:
+    """Return an error that names the first of these calls whose tensor has no known shape.
+
+    Args:
+        mod: The module, whose other operators are lowered.
+        operators: The sorts and scans that TVM's pass lowers, by name.
+        error: The error of the pass.
+    """
+    reason = str(error).strip().partition("\n")[0]
+    for func in mod.functions.values():
+        for binding in nested_bindings(func.body) if isinstance(func, relax.Function) else ():
+            call = binding.value
+            if not (_is_operator_call(call) and call.op.name in operators):
+                continue
+            if isinstance(call.args[0].ty.shape, relax.ShapeExpr):
+                continue
+            node = node_of(binding)
+            name = call.op.name.removeprefix("relax.")
+            return NotLowered(
+                f"{node and f'{node}: '}{name} of {operand_types(call)} cannot be lowered by TVM: "
+                "its shape is unknown; give its tensor a known shape"
+            )
+    return NotLowered(
+        f"sorts and scans cannot be lowered by TVM: {reason}; give their tensors a known shape"
+    )
+
+
 def _is_operator_call(value: Any) -> bool:
     return isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.Op)
 

@@ -20,7 +20,7 @@ from tvm import relax
 from ..lifting.tir.node import items
 from ..support.ir.call_ops import is_call_tir, op_name
 from .expression import legalise_expression
-from .failed_call import NotLowered, why_not_lowered
+from .failed_call import why_not_dispatched, why_not_lowered
 from .lowering import (
     lower_attention,
     lower_max_pool,
@@ -140,10 +140,7 @@ def legalise_module(mod: Any) -> Any:
         with tvm.target.Target.current(allow_none=True) or tvm.target.Target("llvm"):
             return relax.backend.DispatchSortScan()(mod)
     except Exception as error:  # of various types, without the call
-        reason = str(error).strip().partition("\n")[0]
-        raise NotLowered(
-            f"sorts and scans cannot be lowered by TVM: {reason}; give their tensors a known shape"
-        ) from error
+        raise why_not_dispatched(mod, DISPATCHED, error) from error
 
 
 def dispatches(mod: Any) -> bool:

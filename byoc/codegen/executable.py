@@ -22,6 +22,7 @@ from ...analysis.support.progress import stage
 from ..prepare.loops.kept_nan import kept_nan
 from ..prepare.loops.merge_checks import merge_checks
 from ..prepare.loops.round_bfloat16 import round_bfloat16
+from ..prepare.unwritten.defined_loops import single_elements
 from .checks.kept_checks import asserting
 from .checks.named_checks import named_checks
 from .checks.unchecked_arguments import PIPELINE
@@ -39,7 +40,7 @@ def executable(mod: Any, target: Any) -> Any:
     Differs from `tvm.compile` in deduplicated shapes, memory plans (`planning`) and kept assertions
     (`asserting`); on CPUs also in results that are constants (`with_copied_constants`), in merged
     checks (`merge_checks`), in checks that name their node (`named_checks`), in bfloat16 and NaN
-    (`round_bfloat16`, `kept_nan`).
+    (`round_bfloat16`, `kept_nan`), and in indices into one element (`single_elements`).
 
     Raises:
         FailedBuild: TVM cannot build a PrimFunc for a CPU.
@@ -52,7 +53,7 @@ def executable(mod: Any, target: Any) -> Any:
         ):  # TVM has a separate pipeline for GPUs
             return tvm.compile(mod, target=target)
         mod = round_bfloat16(with_copied_constants(merge_checks(mod)))
-        mod = kept_nan(named_checks(mod))
+        mod = kept_nan(single_elements(named_checks(mod)))
         pipeline = tvm.transform.module_pass(_lowered, opt_level=0)
         try:
             return tvm.compile(mod, target=target, relax_pipeline=pipeline, tir_pipeline=PIPELINE)

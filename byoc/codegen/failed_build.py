@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import relax, tirx
 
+from ...analysis.blocks.tir import dtype_of
 from ...analysis.support.ir.call_ops import is_call_tir
 from ...analysis.support.ir.nested_bindings import nested_bindings
 from ...analysis.support.origin import node_of
@@ -33,12 +35,27 @@ def why_not_built(mod: Any, target: Any, error: Exception) -> Exception:
             tvm.compile(tvm.IRModule({gvar: alone}), target=target)
         except Exception as own:  # TVM's passes raise various types
             node = next(filter(None, map(node_of, _calls(mod, gvar))), "")
-            reason = last_line(own).rstrip(".")
+            reason, advice = (
+                last_line(own).rstrip("."),
+                "make its sizes static, or use other attributes",
+            )
+            if _computes_bools(func):
+                reason, advice = "it adds or multiplies bools", "cast them to int32 first"
             return FailedBuild(
-                f"{node and f'{node}: '}TVM cannot build {gvar.name_hint}: {reason}; "
-                "make its sizes static, or use other attributes"
+                f"{node and f'{node}: '}TVM cannot build {gvar.name_hint}: {reason}; {advice}"
             )
     return error
+
+
+def _computes_bools(func: Any) -> bool:
+    """Return whether a PrimFunc adds or multiplies bools, for which LLVM has no instruction."""
+    found: list[bool] = []
+
+    def note(node: Any) -> None:
+        found.append(dtype_of(node) == "bool")
+
+    tvm_ffi.structural_walk(func.body, [(tirx.Add, note), (tirx.Mul, note)])
+    return any(found)
 
 
 def _calls(mod: Any, gvar: Any) -> list[Any]:

@@ -156,7 +156,12 @@ def test_an_index_on_a_new_axis() -> None:
 def test_means_and_deviations() -> None:
     nodes = [helper.make_node("MeanVarianceNormalization", ["x"], ["y"], axes=[-1, 0])]
     x = floats(3, 2, 5) + 1000  # the difference of squares would round to 0 or less
-    compare(several(nodes, {"x": ((3, 2, 5), "float32")}), {"x": x}, tolerance=1e-3)
+    proto = several(nodes, {"x": ((3, 2, 5), "float32")})
+    compare(proto, {"x": x}, tolerance=1e-3)
+    tiny = x * np.float32(1e-12)  # as large as the deviation that ONNX's function adds
+    compare(proto, {"x": tiny}, tolerance=1e-3)
+    x[:, 1] = 3
+    compare(proto, {"x": x}, tolerance=1e-3)  # 0 / 0
 
 
 def test_parts_and_copies_without_elements() -> None:

@@ -2,15 +2,19 @@
 
 TVM has no rule for `ewise_fma`, calls a function that its wheel lacks for `nn.pixel_shuffle`, and
 reads the number of slopes of `nn.prelu` as a constant. It simplifies `x == x` to true, and `x != x`
-to false: for floats, these ask where `x` is NaN.
+to false: for floats, these ask where `x` is NaN. It makes 0 of `x * 0` and `0 / x`, which is NaN
+for some floats, and refuses `x / 0`: where 0 is a constant without axes, it gets one.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from tvm import te, tirx
+import numpy as np
+from tvm import relax, te, tirx
 from tvm.ir import register_op_attr
+
+from ...support.tvm_compat import GenericConst, array_of
 
 #: TVM's rules of comparisons, by operator.
 TVM_RULES: dict[str, Any] = {}
@@ -95,6 +99,33 @@ def _compared(rule: Any, equal: bool) -> Any:
     return lower
 
 
+def _with_zeros(rule: Any) -> Any:
+    """Return the rule of a product or quotient that reads a 0 of floats as an element."""
+
+    def lower(builder: Any, call: Any) -> Any:
+        if any(isinstance(x.ty.shape, relax.ShapeExpr) and len(x.ty.shape) for x in call.args):
+            args = [_element(x) if _is_zero(x) else x for x in call.args]
+            call = relax.Call(call.op, args, call.attrs, call.ty_args, call.span)
+            call = builder.normalize(call) if call.ty is None else call
+        return rule(builder, call)
+
+    return lower
+
+
+def _is_zero(value: Any) -> bool:
+    """Return whether a value is a constant 0 of floats without axes."""
+    return (
+        isinstance(value, GenericConst)
+        and "float" in str(value.ty.dtype)
+        and len(value.ty.shape) == 0
+        and not np.asarray(array_of(value).numpy()).any()
+    )
+
+
+def _element(zero: Any) -> Any:
+    return relax.const(array_of(zero).numpy().reshape(1), str(zero.ty.dtype))
+
+
 def register() -> None:
     """Register the rules, which all of TVM's passes use."""
     from tvm.ir import Op
@@ -102,6 +133,10 @@ def register() -> None:
     for name, equal in (("relax.equal", True), ("relax.not_equal", False)):
         TVM_RULES[name] = Op.get(name).get_attr("FLegalize")
         register_op_attr(name, "FLegalize", _compared(TVM_RULES[name], equal), level=11)
+    for name in ("relax.multiply", "relax.divide"):
+        register_op_attr(
+            name, "FLegalize", _with_zeros(Op.get(name).get_attr("FLegalize")), level=11
+        )
     rules = {"relax.ewise_fma": _fused_multiply_add, "relax.nn.pixel_shuffle": _pixel_shuffle,
              "relax.nn.prelu": _prelu(Op.get("relax.nn.prelu").get_attr("FLegalize"))}  # fmt: skip
     for name, rule in rules.items():

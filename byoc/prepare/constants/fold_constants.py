@@ -24,6 +24,7 @@ from ....analysis.proposal.legalise import legalise_module
 from ....analysis.support.ir.call_ops import is_call_tir
 from ....analysis.support.tvm_compat import GenericConst, array_of
 from ..mutation.mutate import mutated
+from ..unwritten.defined_loops import defined_loops
 from .constant_calls import (
     constant_calls,
     is_foldable,
@@ -133,23 +134,30 @@ def _computed(mod: Any) -> list[Any]:
             results[:] = map(tensor, parts(value))
         elif isinstance(value, (GenericConst, relax.Var)):
             values[binding.var] = tensor(value)
-        elif built is not None and is_call_tir(value) and is_foldable(mod, value):
+        elif is_call_tir(value) and is_foldable(mod, value):
             args = [tensor(arg) for arg in operands(value)]
-            if all(arg is not None for arg in args):
+            kernel = built.get(value.args[0].name_hint)
+            if kernel is not None and all(arg is not None for arg in args):
                 result = tvm.runtime.empty(shape_of(value), str(value.ty.dtype))
                 with suppress(ValueError):  # an assertion fails: the call may not be reached
-                    built[value.args[0].name_hint](*args, result)
+                    kernel(*args, result)
                     values[binding.var] = result
 
     tvm_ffi.structural_walk(mod["main"], (relax.VarBinding, visit))
     return results
 
 
-def _built(mod: Any) -> Any | None:
-    """The PrimFuncs of a module, compiled for the CPU; None if one of them is not for it."""
+def _built(mod: Any) -> dict[str, Any]:
+    """The PrimFuncs of a module, compiled for the CPU, without those that do not compile for it."""
     funcs = {g.name_hint: f.with_attr("global_symbol", g.name_hint)
              for g, f in mod.functions_items() if isinstance(f, tvm.tirx.PrimFunc)}  # fmt: skip
+    mod = defined_loops(without_scopes(tvm.IRModule(funcs)))
     try:
-        return tvm.compile(without_scopes(tvm.IRModule(funcs)), target=TARGET)
-    except Exception:  # FoldConstant then builds them one by one, and leaves what does not build
-        return None
+        built = tvm.compile(mod, target=TARGET)
+        return {name: built[name] for name in funcs}
+    except Exception:  # TVM's passes raise various types; one function may be for a GPU
+        alone: dict[str, Any] = {}
+        for name in funcs:
+            with suppress(Exception):
+                alone[name] = tvm.compile(tvm.IRModule({name: mod[name]}), target=TARGET)[name]
+        return alone

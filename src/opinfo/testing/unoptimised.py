@@ -13,6 +13,8 @@ import tvm_ffi
 from tvm import relax, tirx
 from tvm.tirx.buffer import is_buffer_var
 
+from ..byoc.prepare.unwritten.defined_loops import single_elements
+
 #: LLVM's options that make machine code sooner; other code keeps its own.
 _SOON = ("fast-isel:bool=true", "disable-cgp:bool=true", "disable-lsr:bool=true",
          "disable-machine-licm:bool=true", "disable-machine-cse:bool=true",
@@ -25,7 +27,14 @@ def unoptimised(mod: tvm.IRModule | tirx.PrimFunc, **options: Any) -> Any:
     funcs = [mod] if isinstance(mod, tirx.PrimFunc) else mod.functions.values()
     config = {} if any(map(_may_fail, funcs)) else {"tirx.disable_assert": True}
     with tvm.transform.PassContext(opt_level=2, config=config):
-        return tvm.compile(mod, tvm.target.Target(TARGET), **options)
+        return tvm.compile(_defined(mod), tvm.target.Target(TARGET), **options)
+
+
+def _defined(mod: Any) -> Any:
+    """Without reads behind buffers of one element: what is there depends on the optimisation."""
+    if isinstance(mod, tirx.PrimFunc):
+        return single_elements(tvm.IRModule({"main": mod}))["main"]
+    return single_elements(mod)
 
 
 def _may_fail(func: Any) -> bool:

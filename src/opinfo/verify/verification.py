@@ -12,6 +12,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from ..analysis.proposal.legalise import legalise_module
 from ..analysis.support.progress import stage
 from ..analysis.support.wording import faster, plural
 from ..byoc.building.build_library import on_gpu
@@ -22,6 +23,8 @@ from ..byoc.codegen.loading.cuda_device import needed_gpu
 from ..byoc.compile import CompiledModule
 from ..byoc.dispatching.dispatch import Dispatched
 from ..byoc.measure import Excluded, Timing
+from ..byoc.prepare.fuse import fuse
+from ..byoc.prepare.unwritten.defined_loops import defined_loops
 from ..byoc.process.temporary_folder import TemporaryFolder
 from ..layout.report.plan_report import columns
 from ..report.regions import costs, reasons
@@ -144,7 +147,7 @@ def verified(
     device = needed_gpu("verify") if gpu else tvm.cpu()
     values = [tvm.runtime.tensor(a) for a in trial_inputs(mod, seed)]
     host = tvm.target.Target("llvm") if gpu else read_target(target)
-    plain = executable(mod, host)
+    plain = executable(defined_loops(fuse(legalise_module(mod))), host)
     before = relax.VirtualMachine(plain, tvm.cpu())["main"]
     after = relax.VirtualMachine(tvm.runtime.load_module(str(result.library)), device)["main"]
     stage("comparing with the unmodified model")

@@ -8,7 +8,7 @@ import pytest
 
 from opinfo.byoc.backend.region import Call, Tensor
 from opinfo.byoc.calibration.calibrations import ActiveCalibration, shipped
-from opinfo.byoc.calibration.cost_model import CostModel
+from opinfo.byoc.calibration.cost_model import CostModel, _fuses
 from opinfo.byoc.calibration.workload import workload
 
 from .calibrated import LARGE, SMALL, alone, call, streams, table
@@ -170,3 +170,19 @@ def test_times_of_a_whole_model_correct_expected_costs() -> None:
         factor = 2.0 if before.backend == "blas" else 1.0
         assert after.microseconds == factor * before.microseconds
     assert "corrected by the times of this model: blas 2.00x" in str(corrected)
+
+
+def test_an_operator_is_fused_into_what_computes_its_operand() -> None:
+    """Operator by operator, only into products and convolutions."""
+    product = call("relax.matmul", (8, 8), (8, 8), out=(8, 8))
+    norm = call("relax.nn.softmax", (8, 8), out=(8, 8), axis=-1)
+
+    def after(k: int) -> Call:
+        return Call("relax.exp", {}, (Tensor("call", k, (8, 8), "float32"),),
+                    Tensor("call", 3, (8, 8), "float32"))  # fmt: skip
+
+    first = call("relax.exp", (8, 8), out=(8, 8))
+    region = alone(product, norm, first)
+    fused = [[_fuses(region, c, coarse) for c in (after(0), after(1), after(2), first)]
+             for coarse in (False, True)]  # fmt: skip
+    assert fused == [[True, True, True, False], [True, False, False, False]]

@@ -14,6 +14,7 @@ import opinfo
 from opinfo.analysis.proposal.failed_call import NotLowered
 from opinfo.analysis.proposal.legalise import legalise_module
 from opinfo.analysis.proposal.lowering.widen_orders import widen_orders
+from opinfo.analysis.support.origin import span, with_span
 
 NUMBERS = {
     "bfloat16": [3, -1, 0.5, -2],
@@ -83,9 +84,15 @@ def test_topk_of_bytes_stays_and_modules_are_not_changed() -> None:
     assert tvm.ir.save_json(mod) == before
 
 
-def test_a_sort_of_an_unknown_shape_is_refused_in_a_line() -> None:
+@pytest.mark.parametrize("op", ["sort", "argsort", "topk", "cumsum"])
+def test_a_sort_of_an_unknown_shape_is_refused_by_node(op: str) -> None:
     x, builder = relax.Var("x", relax.TensorType(ndim=1, dtype="float32")), relax.BlockBuilder()
-    with builder.function("main", [x]):
-        builder.emit_func_output(builder.emit(relax.op.sort(x, -1)))
-    with pytest.raises(NotLowered, match=r"sorts and scans .*; give their tensors a known shape$"):
+    known = relax.Var("known", relax.TensorType([4], "float32"))
+    make = getattr(relax.op, op)
+    with builder.function("main", [known, x]):
+        first = builder.emit(with_span(make(known, axis=0), span("the first node")))
+        second = builder.emit(with_span(make(x, axis=0), span("node 'order'")))
+        builder.emit_func_output(relax.Tuple([first, second]))
+    text = rf"^node 'order': {op} of float32\[\?\] cannot be .*; give its tensor a known shape$"
+    with pytest.raises(NotLowered, match=text):
         legalise_module(builder.get())

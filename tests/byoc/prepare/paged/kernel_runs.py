@@ -16,6 +16,7 @@ from opinfo.analysis.paged.library_generators import gpu_target
 from opinfo.analysis.support.ir.constructors import constructor_of
 from opinfo.byoc.codegen.host_target import native_target
 from opinfo.byoc.prepare.paged.own_attention import own_attention
+from opinfo.byoc.prepare.unwritten.defined_loops import single_elements
 from opinfo.testing.strip import strip
 
 from ....common.run import sooner
@@ -67,7 +68,7 @@ def attended(
     new = own_attention(mod, target or native_target())
     assert not new["main"].same_as(mod["main"])
     target = target or native_target()
-    built = tvm.compile(new, target=sooner(target)) if own else tvm.compile(mod, target=target)
+    built = tvm.compile(new if own else single_elements(mod), target=sooner(target))
     built["main"](*arguments)
     out, merged = (a.numpy() for k, a in enumerate(arguments)
                    if k not in roles and is_buffer_var(p := func.params[k])

@@ -88,16 +88,18 @@ def batch_normalization(node: OnnxNode) -> Any:
 
 @converts("MeanVarianceNormalization")
 def mean_variance_normalization(node: OnnxNode) -> Any:
-    """Subtract the mean along axes and divide by the deviation."""
+    """Subtract the mean along axes and divide by the deviation: NaN where all elements are equal.
+
+    The function in ONNX adds 1e-9 to the deviation; the text and ONNX Runtime do not.
+    """
     data, rank = node.tensor(0), node.rank(0)
     given = [int(axis) for axis in node.attr("axes", (0, 2, 3))]
     if any(not -rank <= axis < rank for axis in given):
         node.refuse(f"axes are {given}, expected -{rank} to {rank - 1}")
     axes = sorted({axis % rank for axis in given})
     mean = node.emit(relax.op.mean(data, axes, keepdims=True))
-    deviation = relax.op.sqrt(variance_of(node, data, mean, axes))
-    divisor = node.emit(relax.op.add(deviation, relax.const(1e-9, node.dtype(0))))
-    return relax.op.divide(node.emit(relax.op.subtract(data, mean)), divisor)
+    deviation = node.emit(relax.op.sqrt(variance_of(node, data, mean, axes)))
+    return relax.op.divide(node.emit(relax.op.subtract(data, mean)), deviation)
 
 
 def variance_of(node: OnnxNode, data: Any, mean: Any, axes: Sequence[int]) -> Any:

@@ -1,0 +1,1 @@
+"""Loops that would read memory that nothing has written."""
