@@ -28,7 +28,7 @@ class Function:
         self._boundary = Boundary(self.signature, ranges, strict)
         self._plan = plan(self._boundary)
         self._straight, self._machine = sites.straight, machine
-        self._free: list[Any] = [machine()]
+        self._free = [machine()]
 
     def __call__(self, *args: Any) -> Any:
         """Run the function.
@@ -36,7 +36,7 @@ class Function:
         Raises:
             BoundaryError: An argument does not fit its parameter.
             ShapeOutOfRange: In strict mode, an extent is outside its declared range.
-            ValueError: Sizes contradict a node that is run, or the session is closed.
+            ValueError: Sizes contradict a node that is run.
         """
         try:
             run = self._free.pop()
@@ -60,22 +60,3 @@ class Function:
             raise
         finally:
             self._free.append(run)
-
-    def close(self) -> None:
-        """Refuse further calls; those that run end."""
-        self._free = _NoMachines(self.signature.function)
-
-
-class _NoMachines(list[Any]):
-    """The free machines of a closed session, so that calls of an open one check nothing."""
-
-    def __init__(self, function: str) -> None:
-        super().__init__()
-        self.function = function
-
-    def pop(self, _: Any = -1) -> Any:
-        """Refuse a call. Raises ``ValueError``."""
-        raise ValueError(f"{self.function}: the session is closed: open another one of the library")
-
-    def append(self, _: Any) -> None:
-        """Release the machine of a call that ran while the session was closed."""

@@ -90,7 +90,6 @@ class Session:
               file: Served) -> None:  # fmt: skip
         """Load the library, configure its call sites, and start the manager if one needs it."""
         self._kept, self._pid, self._strict = library, os.getpid(), strict
-        self._closed = False
         module = loaded(path)
         self._module, self._device = module, device or tvm.cpu()
         sites = Sites(module, path)
@@ -112,19 +111,11 @@ class Session:
         weakref.finalize(self, _close_collected, manager, self._pid).atexit = False
 
     def __call__(self, *args: Any) -> Any:
-        """Run ``main``.
-
-        Raises:
-            ValueError: The model has no such function, or the session is closed.
-        """
+        """Run ``main``; raises ``ValueError`` if the model has no such function."""
         return (self._main or self["main"])(*args)
 
     def __getitem__(self, name: str) -> Function:
-        """Return a function of the model by name.
-
-        Raises:
-            ValueError: The function is unknown, or the session is closed.
-        """
+        """Return a function of the model by name; raises ``ValueError`` if it is unknown."""
         function = self._functions.get(name)
         if function is not None:
             return function
@@ -133,12 +124,8 @@ class Session:
                              f"{', '.join(self.functions)}"
                              f"{did_you_mean(name, self.functions)}")  # fmt: skip
         machine = functools.partial(_function, self._module, self._device, name)
-        created = self._functions.setdefault(
-            name, Function(self._sites, name, machine, self._strict)
-        )
-        if self._closed:
-            created.close()
-        return created
+        created = Function(self._sites, name, machine, self._strict)
+        return self._functions.setdefault(name, created)
 
     @property
     def functions(self) -> tuple[str, ...]:
@@ -244,16 +231,13 @@ class Session:
                                "method there")  # fmt: skip
 
     def close(self) -> None:
-        """Stop compiling and release the kernels; further calls raise ``ValueError``.
+        """Stop compiling and release the kernels; the generic kernels serve further calls.
 
         In a forked process this does nothing, because the session belongs to the parent. Calls
         there use the kernels loaded at the fork, and are not counted.
         """
         if not self.is_own:
             return
-        self._closed = True
-        for function in list(self._functions.values()):
-            function.close()
         self._manager.close()
         _OPEN.discard(self)
 

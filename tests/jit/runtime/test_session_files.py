@@ -56,18 +56,6 @@ def test_what_was_exported_last_is_what_is_served(compiled: CompiledShapes, tmp_
             ask(first, [3])
 
 
-def test_a_closed_session_refuses_calls(compiled: CompiledShapes) -> None:
-    session = Session(compiled)
-    main, x = session["main"], modules.rows(3)
-    main(x)
-    session.close()
-    for call in (main, session, session["main"]):
-        with pytest.raises(ValueError, match=r"^main: the session is closed: open another one of"):
-            call(x)
-    with Session(compiled) as again:
-        np.testing.assert_allclose(again(x).numpy(), modules.expected(x), 1e-4, 1e-5)
-
-
 def test_a_function_has_the_name_that_it_has_outside() -> None:
     mod = modules.dense()
     mod.update_func(mod.get_global_var("main"), mod["main"].with_attr("global_symbol", "other"))
