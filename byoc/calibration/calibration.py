@@ -27,8 +27,8 @@ SHORTEST, LONGEST, RATE = 1e-3, 1e9, 1e10
 LARGEST = 2**62
 #: Whose samples every choice needs: what stays with TVM would cost nothing.
 NEEDED = "tvm"
-
-
+#: The beginning of the name of a GPU's architecture, which is in place of a CPU's vectors.
+ARCHITECTURE = "sm_"
 #: The part of a call that one thread does while others wait: runtimes ran models of the zoo 1.7 to
 #: 1.95 times as fast with two threads as with one.
 SERIAL = 0.07
@@ -155,6 +155,11 @@ class Calibration:
             return cls.from_json(parse(content(path, MOST)).value)
         except (Malformed, CalibrationRefused) as error:
             raise CalibrationRefused(f"{path}: {error}") from error
+
+
+def is_of_gpu(calibration: Calibration) -> bool:
+    """Whether a calibration is of a GPU."""
+    return calibration.machine.vectors.startswith(ARCHITECTURE)
 
 
 def _machine(data: Json) -> CalibratedMachine:

@@ -19,8 +19,14 @@ from ..backend.guarded_calls import guarded
 from ..codegen.host_target import VARIABLE, flags, model_name
 from ..codegen.loading.cuda_device import cuda_device, no_gpu
 from ..process import trust
-from .calibration import CalibratedMachine, Calibration, CalibrationRefused
-from .device_rates import ARCHITECTURE, is_of_gpu, rates_of
+from .calibration import (
+    ARCHITECTURE,
+    CalibratedMachine,
+    Calibration,
+    CalibrationRefused,
+    is_of_gpu,
+)
+from .device_rates import rates_of
 
 #: Backends of CPUs that are calibrated, and chosen from by default.
 CALIBRATED = ("onednn", "blas", "onnxruntime", "openvino")

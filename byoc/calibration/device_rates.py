@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ..backend.flops import moved
 from ..backend.region import Call, Region, Tensor
-from .calibration import Calibration, CalibrationRefused
+from .calibration import Calibration, CalibrationRefused, is_of_gpu
 from .cost_model import STREAMS, TVM
 from .workload import workload
 
@@ -15,8 +15,6 @@ from .workload import workload
 LARGE = 1 << 28
 #: The beginnings of families of kinds that multiply, and dtypes that tensor cores take.
 PRODUCTS, HALVES = ("conv", "matmul"), ("float16", "bfloat16")
-#: The beginning of an architecture's name, which is in place of a CPU's vectors.
-ARCHITECTURE = "sm_"
 
 
 @dataclass(frozen=True)
@@ -58,11 +56,6 @@ class DeviceRates:
         dtype = next(o.dtype for o in call.operands if isinstance(o, Tensor))
         rate = self.products.get(halves or dtype)
         return 0.0 if rate is None else load.work / rate
-
-
-def is_of_gpu(calibration: Calibration) -> bool:
-    """Whether a calibration is of a GPU."""
-    return calibration.machine.vectors.startswith(ARCHITECTURE)
 
 
 def rates_of(calibration: Calibration) -> DeviceRates:

@@ -61,6 +61,8 @@ ATTENTION = "attention"
 #: runs by Winograd, and of products for which it has tiles; the names of such kernels begin so.
 REFERENCE, WINOGRAD, TILED = "ref", "winograd", "tiled"
 KERNELS = (REFERENCE, WINOGRAD, TILED)
+#: Products with a matrix of weights, and those whose first operand is the constant.
+WEIGHTS, WEIGHTS_FIRST = "matmul weights", "matmul weights-first"
 #: The families of kinds, with the number of their sizes.
 SIZES = {
     **{f"conv{n}d{t}": 7 for n in (1, 2, 3) for t in ("", "_transpose")}, "matmul": 4,
@@ -169,11 +171,13 @@ def _matmul(call: Call, tensors: Sequence[Tensor]) -> Described:
         return OTHER, (prod(out),), prod(out)
     transposed = call.attrs.get("transposed")
     depth = extent(tensors[0].shape[-2 if transposed and transposed[0] else -1])
-    if len(tensors[1].shape) == 2:  # all rows are one matrix
-        kind, batch, rows = "weights", 1, prod(out[:-1])
+    if tensors[0].source == "constant" != tensors[1].source and len(out) == 2:
+        kind, batch, rows = WEIGHTS_FIRST, 1, out[-2]
+    elif len(tensors[1].shape) == 2:  # all rows are one matrix
+        kind, batch, rows = WEIGHTS, 1, prod(out[:-1])
     else:
-        kind, batch, rows = "batched", prod(out[:-2]), out[-2]
-    return f"matmul {kind}", (batch, rows, out[-1], depth), prod(out) * depth
+        kind, batch, rows = "matmul batched", prod(out[:-2]), out[-2]
+    return kind, (batch, rows, out[-1], depth), prod(out) * depth
 
 
 def _softmax(call: Call, tensors: Sequence[Tensor]) -> Described:

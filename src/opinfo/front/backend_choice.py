@@ -12,7 +12,7 @@ from ..byoc.backend.backend import Backend
 from ..byoc.backend.catalog import find, resolve_backends, unusable
 from ..byoc.backends.nvidia.libraries.estimated_cost import with_rates
 from ..byoc.building.build_library import on_gpu
-from ..byoc.calibration.calibration import Calibration
+from ..byoc.calibration.calibration import Calibration, is_of_gpu
 from ..byoc.calibration.calibrations import (
     CALIBRATED,
     GPU_BACKENDS,
@@ -22,7 +22,7 @@ from ..byoc.calibration.calibrations import (
     known,
     named,
 )
-from ..byoc.calibration.device_rates import is_of_gpu, rates_of
+from ..byoc.calibration.device_rates import rates_of
 from ..byoc.dispatching.dispatch import Dispatched
 from ..byoc.dispatching.dispatch import dispatch as dispatch_module
 from ..byoc.measure import Measure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -46,6 +47,38 @@ def test_products_with_one_matrix_of_weights_are_one_product() -> None:
     assert (many_rows.kind, many_rows.sizes) == ("matmul weights", (1, 10, 3, 8))
     batched = workload(call("relax.matmul", (2, 5, 8), (2, 8, 3), out=(2, 5, 3)))
     assert (batched.kind, batched.sizes, batched.work) == ("matmul batched", (2, 5, 3, 8), 240)
+
+
+def product(left: Any, right: Any) -> Call:
+    """A product of (96, 64) and (64, 32), whose operands come from these sources."""
+    shapes = zip((left, right), ((96, 64), (64, 32)), strict=True)
+    operands = tuple(Tensor(source, 0, shape, "float32") for source, shape in shapes)
+    return Call("relax.matmul", {}, operands, Tensor("call", 0, (96, 32), "float32"))
+
+
+@pytest.mark.parametrize(
+    ("sources", "kind"),
+    [(("constant", "input"), "matmul weights-first"), (("input", "constant"), "matmul weights"),
+     (("constant", "constant"), "matmul weights"), (("input", "input"), "matmul weights")],
+)  # fmt: skip
+def test_products_whose_weights_come_first_are_a_kind_of_their_own(
+    sources: tuple[str, str], kind: str
+) -> None:
+    load = workload(product(*sources))
+    assert (load.kind, load.sizes, load.work) == (kind, (1, 96, 32, 64), 96 * 32 * 64)
+
+
+@pytest.mark.parametrize(("vectors", "slower"), [("avx2", True), ("sm_90", False)])
+def test_libraries_of_a_cpu_pack_weights_that_come_second(vectors: str, slower: bool) -> None:
+    calibration = table(lib=[("matmul weights", (1, 96, 32, 64), 96 * 32 * 64, 1, 101.0),
+                             ("copy", (1,), 1, 1 << 20, 1.0)])  # fmt: skip
+    machine = replace(calibration.machine, vectors=vectors)
+    model = CostModel(replace(calibration, machine=machine))
+    second, before = (model.cost("lib", alone(product(*sources)))
+                      for sources in (("input", "constant"), ("constant", "input")))  # fmt: skip
+    assert second is not None and before is not None and before.source == "calibrated"
+    assert second.microseconds == pytest.approx(101.0)
+    assert before.microseconds == pytest.approx(121.0 if slower else 101.0)
 
 
 def test_a_cost_is_that_of_a_sample_and_scales_between_and_beyond() -> None:
