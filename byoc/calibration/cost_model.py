@@ -46,8 +46,9 @@ WINOGRAD_PART = 0.5
 #: The rate of a product by tiles as a part of the best one of products and pointwise convolutions:
 #: it was 0.9 to 0.94 of the CPU's peak with AVX2.
 TILED_PART = 0.94
-#: The time of a product whose weights are its first operand as a part of that of the same by weights
-#: that libraries pack once: it was 1.06 to 1.36 in ONNX Runtime and OpenVINO. A GPU reads either.
+#: The time of a product whose weights are its first operand as a part of that by weights that come
+#: second, which libraries pack once: it was 1.06 to 1.36 in ONNX Runtime and OpenVINO. A GPU reads
+#: either.
 FIRST_PART = 1.2
 TVM = "tvm"
 #: The sources of costs.
