@@ -75,7 +75,7 @@ class Folders:
         return sorted({os.path.dirname(file) for file in files if self.places(file)})
 
     def named(self, names: Iterable[str], files: Sequence[str]) -> list[str]:
-        """The files that these names of headers may be of, in folders or beside the files in one."""
+        """The files that have these names of headers, in folders or beside the files in one."""
         folders = [*self.paths, *self.beside(files)]
         found = (os.path.join(p, name) for name in sorted(names) for p in folders)
         return list(dict.fromkeys(f for f in found if os.path.isfile(f)))

@@ -13,6 +13,7 @@ from opinfo.byoc.codegen.compilers.searched_folders import asked, searched
 from opinfo.byoc.codegen.compilers.toolchain import _compile
 
 ONE, TWO = "#define VALUE 1\n", "#define VALUE 2\n"
+ASKS = f"#if __has_include(<new/y.h>)\n{TWO}#else\n{ONE}#endif\n"
 
 
 def written(folder: Path, files: dict[str, str]) -> None:
@@ -44,12 +45,11 @@ CASES: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], dict[str, str], di
         {"a/s/cassert": TWO}),
     "one that is asked for": (
         "x.h", ("a",), ("a",),
-        {"a/x.h": '#if __has_include(<new/y.h>)\n#define VALUE 2\n#else\n#define VALUE 1\n#endif\n'},
+        {"a/x.h": ASKS},
         {"a/new/y.h": ""}),
     "one that a macro names": (
         "x.h", ("a",), ("a",),
-        {"a/x.h": "#define Y <new/y.h>\n#if __has_include(Y)\n#define VALUE 2\n#else\n"
-                  "#define VALUE 1\n#endif\n"},
+        {"a/x.h": "#define Y <new/y.h>\n" + ASKS.replace("<new/y.h>", "Y")},
         {"a/new/y.h": ""}),
     "through a link": (
         "x.h", ("a/link/../inc",), ("a/link/../inc",), {"a/inc/x.h": ONE, "d/inc/x.h": ONE},
@@ -123,8 +123,8 @@ def test_a_folder_that_other_words_name_stays(
 
 
 def test_names_that_are_asked_for() -> None:
-    assert asked(b"#ifdef __has_include\n#if __has_include(<a/b.h>) || \\\n __has_include (\"c\")") == {
-        "a/b.h", "c"}  # fmt: skip
+    text = b'#ifdef __has_include\n#if __has_include(<a/b.h>) || __has_include ( "c")'
+    assert asked(text) == {"a/b.h", "c"}
     assert asked(b"#if __has_include(NAME)") is None
     assert asked(b"#if defined(__has_include)") == frozenset()
 
