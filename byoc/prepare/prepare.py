@@ -90,9 +90,10 @@ class Preparer:
         if any(b.row_versions for b in named_backends) and self.few_bits:
             raised = self._once(row_versions, raised)
         usable = [guarded(b, []) for b in named_backends]  # `dispatch` reports failures
-        refuses = [b.eight_bits for b in usable if b.eight_bits and unusable(b) is None]
-        if refuses:
-            raised = self._once(eight_bit_products, raised, given=refuses[:1])
+        for own, backend in zip(named_backends, usable, strict=True):
+            if backend.eight_bits and unusable(backend) is None:
+                raised = self._once(_eight_bits, raised, own, given=backend.eight_bits)
+                break
         if named_backends and all(b.widens for b in named_backends) and not self.few_bits:
             raised = self._once(widen_halves, raised)
         if not (taking(usable) or runtimes(usable)) or not quantized(raised):
@@ -100,17 +101,15 @@ class Preparer:
         scales = self._once(_read_scales, raised, views)
         return bind_scales(scales, usable, fold_constants, relaid)
 
-    def _once(
-        self, step: Callable[..., Any], raised: Any, *more: Any, given: Sequence[Any] = ()
-    ) -> Any:
+    def _once(self, step: Callable[..., Any], raised: Any, *more: Any, **given: Any) -> Any:
         """What a step made of the same module with the same ``more`` before, or makes of it now.
 
-        ``given`` are further operands, which are the same for all sets of backends.
+        ``given`` are further operands, which these have.
         """
         for known, (module, *others), out in self._done:
             if known is step and module is raised and others == [*more]:
                 return out
-        out = step(raised, *more, *given)
+        out = step(raised, *more, **given)
         self._done.append((step, (raised, *more), out))
         return out
 
@@ -126,6 +125,11 @@ class Preparer:
     def _raised(self) -> Any:
         """The module in Relax operators."""
         return _raised(self.mod) if _has_calls(self.mod) else self.mod
+
+
+def _eight_bits(raised: Any, backend: Backend, given: Callable[..., str | None]) -> Any:
+    """The module with the products of 8-bit numbers that a backend takes, as ``given`` says."""
+    return eight_bit_products(raised, given)
 
 
 def _read_scales(raised: Any, views: bool) -> ReadScales:

@@ -3,7 +3,7 @@
 TVM has no rule for `ewise_fma`, calls a function that its wheel lacks for `nn.pixel_shuffle`, and
 reads the number of slopes of `nn.prelu` as a constant. It simplifies `x == x` to true, and `x != x`
 to false: for floats, these ask where `x` is NaN. It makes 0 of `x * 0` and `0 / x`, which is NaN
-for some floats, and refuses `x / 0`: where 0 is a constant without axes, it gets one.
+for some floats, and refuses `x / 0`: it reads a constant 0 as a number, and here as an element.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from tvm import relax, te, tirx
-from tvm.ir import register_op_attr
+from tvm import relax, te, tirx, topi
+from tvm.ir import PrimType, register_op_attr
 
 from ...support.tvm_compat import GenericConst, array_of
 
@@ -99,21 +99,36 @@ def _compared(rule: Any, equal: bool) -> Any:
     return lower
 
 
-def _with_zeros(rule: Any) -> Any:
-    """Return the rule of a product or quotient that reads a 0 of floats as an element."""
+def _with_zeros(rule: Any, apply: Any) -> Any:
+    """Return the rule of a product or quotient, `apply`, that reads a 0 of floats as an element."""
 
     def lower(builder: Any, call: Any) -> Any:
-        if any(isinstance(x.ty.shape, relax.ShapeExpr) and len(x.ty.shape) for x in call.args):
-            args = [_element(x) if _is_zero(x) else x for x in call.args]
-            call = relax.Call(call.op, args, call.attrs, call.ty_args, call.span)
-            call = builder.normalize(call) if call.ty is None else call
-        return rule(builder, call)
+        if not any(map(_is_zero, call.args)):
+            return rule(builder, call)
+        ranks = [_known_rank(x) for x in call.args]
+        if None in ranks:
+            return rule(builder, call)
+        args = [_element(x, bool(max(ranks))) if _is_zero(x) else x for x in call.args]
+        if not any(ranks):  # TVM reads constants without axes as numbers
+            return builder.call_te(apply, *args)
+        call = relax.Call(call.op, args, call.attrs, call.ty_args, call.span)
+        return rule(builder, builder.normalize(call) if call.ty is None else call)
 
     return lower
 
 
+def _known_rank(value: Any) -> int | None:
+    """Return the number of axes of a tensor of known shape, 0 for a number."""
+    if isinstance(value.ty, PrimType):
+        return 0
+    shape = value.ty.shape
+    return len(shape) if isinstance(shape, relax.ShapeExpr) else None
+
+
 def _is_zero(value: Any) -> bool:
     """Return whether a value is a constant 0 of floats without axes."""
+    if isinstance(value, tirx.FloatImm):
+        return float(value.value) == 0
     return (
         isinstance(value, GenericConst)
         and "float" in str(value.ty.dtype)
@@ -122,8 +137,11 @@ def _is_zero(value: Any) -> bool:
     )
 
 
-def _element(zero: Any) -> Any:
-    return relax.const(array_of(zero).numpy().reshape(1), str(zero.ty.dtype))
+def _element(zero: Any, axis: bool) -> Any:
+    """Return a tensor of a 0, with an axis of one element or without axes."""
+    dtype = str(zero.ty.dtype)
+    tensor = relax.const(float(zero.value), dtype) if isinstance(zero, tirx.FloatImm) else zero
+    return relax.const(array_of(tensor).numpy().reshape((1,) if axis else ()), dtype)
 
 
 def register() -> None:
@@ -133,10 +151,9 @@ def register() -> None:
     for name, equal in (("relax.equal", True), ("relax.not_equal", False)):
         TVM_RULES[name] = Op.get(name).get_attr("FLegalize")
         register_op_attr(name, "FLegalize", _compared(TVM_RULES[name], equal), level=11)
-    for name in ("relax.multiply", "relax.divide"):
-        register_op_attr(
-            name, "FLegalize", _with_zeros(Op.get(name).get_attr("FLegalize")), level=11
-        )
+    for name, apply in (("relax.multiply", topi.multiply), ("relax.divide", topi.divide)):
+        rule = _with_zeros(Op.get(name).get_attr("FLegalize"), apply)
+        register_op_attr(name, "FLegalize", rule, level=11)
     rules = {"relax.ewise_fma": _fused_multiply_add, "relax.nn.pixel_shuffle": _pixel_shuffle,
              "relax.nn.prelu": _prelu(Op.get("relax.nn.prelu").get_attr("FLegalize"))}  # fmt: skip
     for name, rule in rules.items():

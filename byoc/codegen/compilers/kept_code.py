@@ -29,10 +29,10 @@ from ....analysis.support.files.bounded_folder import forget_oldest
 from ....analysis.support.files.checked_json import parse
 from ....analysis.support.files.user_cache import user_cache
 from ...process import trust
-from .searched_folders import Folders, searched
+from .searched_folders import Folders, asked, searched
 
 #: The folder in the user's cache, the version of its files, and bytes of all of them.
-FOLDER, FORMAT, MOST = "code", "3", 256 << 20
+FOLDER, FORMAT, MOST = "code", "4", 256 << 20
 #: Variables of the environment that compilers look for headers by.
 VARIABLES = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "GCC_EXEC_PREFIX", "COMPILER_PATH")
 #: What an object depends on besides: data that the assembler includes, and the time.
@@ -75,7 +75,7 @@ class KeptCode:
                 same = state == (path.value, size.value, changed.value)
                 if not same and (state[1] != size.value or _content(state) != content.value):
                     return False
-            if before != self.folders and self.folders.hide(paths):
+            if before != self.folders and self._finds_others(paths):
                 return False
             Path(output).write_bytes(code)
             with contextlib.suppress(OSError):
@@ -86,7 +86,9 @@ class KeptCode:
     def keep(self, output: str, rule: str) -> None:
         """Keep the object that the compiler wrote, with its rule of included files."""
         with contextlib.suppress(OSError, ValueError):
-            states = [_state(path) for path in _included(rule, self.source)]
+            paths = _included(rule, self.source)
+            present = self.folders.named(self._asked(paths) or (), paths)
+            states = [_state(path) for path in dict.fromkeys([*paths, *present])]
             if any(changed >= self.begun for _, _, changed in states):
                 return  # it may have been read before it changed
             included = [(*state, _content(state)) for state in states]
@@ -99,6 +101,19 @@ class KeptCode:
                 with replacing(self.entry) as part:
                     part.write_bytes(b"\n".join((line, code)))
                 forget_oldest(self.entry.parent, MOST)
+
+    def _finds_others(self, paths: Sequence[str]) -> bool:
+        """Whether the compiler may find other files in folders that moved."""
+        names = self._asked(paths)
+        if names is None or self.folders.hide(paths):
+            return True
+        return not set(paths).issuperset(self.folders.named(names, paths))
+
+    def _asked(self, paths: Sequence[str]) -> frozenset[str] | None:
+        """The names of headers that the source and these files ask for; None if one is unknown."""
+        names = [asked(self.source.read_bytes()), *(_asked(_state(path)) for path in paths)]
+        known = [n for n in names if n is not None]
+        return frozenset().union(*known) if len(known) == len(names) else None
 
 
 def kept_code(command: Sequence[str]) -> KeptCode | None:
@@ -116,7 +131,9 @@ def kept_code(command: Sequence[str]) -> KeptCode | None:
         compiler = _state(os.path.realpath(shutil.which(words[0]) or words[0]))
         around = [os.environ.get(name, "") for name in VARIABLES]
         suffix = Path(source).suffix
-        options, folders = searched(words)
+        options, folders = searched(words, around)
+        if any(_is_relative(word) for word in words[1:]):
+            around.append(os.getcwd())
         parts = [FORMAT, compiler, options, around, suffix, hashlib.sha256(text).hexdigest()]
         name = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
         return KeptCode(Path(source), user_cache(FOLDER) / name, folders, time.time_ns())
@@ -131,10 +148,16 @@ def _included(rule: str, source: Path) -> list[str]:
     """
     _, _, after = rule.replace("\\\n", " ").partition(": ")
     names = [re.sub(r"\\(.)", r"\1", n).replace("$$", "$") for n in _NAMES.findall(after)]
-    paths = [os.path.abspath(n) for n in names if n != str(source)]
-    if not after or any(Path(p).is_relative_to(source.parent) for p in paths):
+    paths = [os.path.join(os.getcwd(), n) for n in names if n != str(source)]
+    if not after or any(Path(os.path.abspath(p)).is_relative_to(source.parent) for p in paths):
         raise ValueError("expected a rule with files that stay")
     return paths
+
+
+def _is_relative(word: str) -> bool:
+    """Whether a word of a command may be a path from the folder that the compiler runs in."""
+    path = word.removeprefix("-I")
+    return path != "" and not path.startswith("-") and not os.path.isabs(path)
 
 
 def _state(path: str) -> State:
@@ -146,3 +169,9 @@ def _state(path: str) -> State:
 def _content(state: State) -> str:
     """Return the digest of a file; models include the same headers."""
     return hashlib.sha256(Path(state[0]).read_bytes()).hexdigest()
+
+
+@functools.lru_cache(maxsize=4096)
+def _asked(state: State) -> frozenset[str] | None:
+    """Return the names of headers that a file asks for."""
+    return asked(Path(state[0]).read_bytes())

@@ -19,7 +19,7 @@ from tvm import tirx
 from ....analysis.blocks.tir import integer, mentions, static
 from ....analysis.lifting.tir.node import NodeDict, items
 from ....analysis.support.ir.rewrite_functions import replaced_functions
-from ....analysis.support.tvm_compat import TensorLoad, source_of
+from ....analysis.support.tvm_compat import SBlock, TensorLoad, source_of
 from ..loops.guard_stores import guard_stores
 from ..loops.kept_nan import kept_nan
 from ..loops.round_bfloat16 import round_bfloat16
@@ -43,6 +43,9 @@ def single_elements(mod: Any) -> Any:
 def _function(func: Any) -> Any:
     if not isinstance(func, tirx.PrimFunc):
         return func
+    allocated = _single_elements_of(func.body)
+    if not len(allocated.items()):
+        return func
     long: NodeDict[None] = NodeDict()  # variables of loops that have other values than one
 
     def enter(node: Any, mutator: Any) -> Any:
@@ -54,11 +57,24 @@ def _function(func: Any) -> Any:
         node = mutator.default_mutate(node)
         indices = items(node.indices)
         varies = any(var in long for index in indices for var, _ in mentions(index).items())
-        if not varies or any(source_of(node).same_as(param) for param in items(func.params)):
-            return node
-        if any(static(extent) != 1 for extent in items(source_of(node).ty.shape)):
+        if not varies or source_of(node) not in allocated:
             return node
         return tirx.BufferLoad(source_of(node), [integer(0, index) for index in indices])
 
     body = tvm_ffi.structural_mutate(func.body, [(tirx.For, enter), (TensorLoad, load)])
     return func if body.same_as(func.body) else func.with_body(body)
+
+
+def _single_elements_of(body: Any) -> NodeDict[None]:
+    """The buffers of one element that a body allocates; a view of another may have more behind."""
+    found: NodeDict[None] = NodeDict()
+
+    def note(*buffers: Any) -> None:
+        for buffer in buffers:
+            if all(static(extent) == 1 for extent in items(buffer.ty.shape)):
+                found[buffer] = None
+
+    parts = [(tirx.AllocBuffer, lambda s: note(s.buffer)),
+             (SBlock, lambda b: note(*items(b.alloc_buffers)))]  # fmt: skip
+    tvm_ffi.structural_walk(body, parts)
+    return found

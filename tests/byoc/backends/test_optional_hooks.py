@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from opinfo.byoc.backend.guarded_calls import guarded
 from opinfo.byoc.dispatching.device_layouts import prepare_in_faster_layouts
 from opinfo.byoc.dispatching.dispatch_request import DispatchOptions
 from opinfo.byoc.patterns.failure import Failure
-from opinfo.byoc.prepare.prepare import prepare
+from opinfo.byoc.prepare.prepare import Preparer, prepare
 
 from ..codegen.built_cases import module
 from ..dispatching.test_device_layouts import CONVOLUTION
@@ -51,6 +52,18 @@ def test_a_backend_whose_eight_bits_fails_takes_no_such_product(function: Any, r
     with pytest.warns(UserWarning, match=f"eight_bits of toy failed: {reason}"):
         prepared = prepare(mod, [backend])
     assert prepared.script() == prepare(mod, [TOY]).script()
+
+
+def test_each_backend_refuses_its_own_products_of_eight_bits() -> None:
+    """A module that was prepared for one backend has that one's products, not another's."""
+    mod = module({"int8": CASES["int8"]})
+    sets = [[replace(TOY, eight_bits=lambda *product, why=why: why)] for why in (None, "toys")]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        alone = [prepare(mod, backends).script() for backends in sets]
+        assert alone[0] != alone[1]
+        preparer = Preparer(mod)
+        assert [preparer(backends).script() for backends in sets * 2] == alone * 2
 
 
 def test_failures_are_recorded_once() -> None:

@@ -47,6 +47,15 @@ def inside(x: T.Buffer((1,), "float32"), y: T.Buffer((64,), "float32")) -> None:
                 y[k] = x[k] * factor[one] * factor[0] * factors[k]
 
 
+@T.prim_func(s_tir=True, private=True)
+def viewed(x: T.Buffer((64,), "float32"), y: T.Buffer((64,), "float32")) -> None:
+    """Reads a parameter through a view of one element, behind which are others."""
+    with T.sblock("scaled"):
+        first = T.decl_buffer((1,), "float32", data=x.data)
+        for k in T.serial(64):
+            y[k] = first[k] * T.float32(2)
+
+
 def called(func: Any, size: int) -> tvm.IRModule:
     bb = relax.BlockBuilder()
     x = relax.Var("x", relax.TensorType((size,), "float32"))
@@ -63,8 +72,9 @@ def test_a_buffer_of_one_element_is_read_at_it() -> None:
     np.testing.assert_array_equal(machine["main"](tvm.runtime.tensor(x)).numpy(), 2 * x)
 
 
-def test_other_reads_stay() -> None:
-    mod = called(inside, 1)
+@pytest.mark.parametrize(("func", "size"), [(inside, 1), (viewed, 64)])
+def test_other_reads_stay(func: Any, size: int) -> None:
+    mod = called(func, size)
     assert single_elements(mod) is mod
 
 

@@ -42,12 +42,25 @@ def test_a_zero_is_multiplied(name: str, zero: float) -> None:
         x, _, y = name.split()
         a, b = (SPECIAL if operand == "x" else constant for operand in (x, y))
         expected = a * b if "*" in name else a / b
-    for shape in ([8], [tvm.tirx.Var("n", "int64")]):
+    for shape in ([8], [tvm.tirx.Var("n", "int64")], []):
         mod = module(lambda x: CASES[name](x, relax.const(constant)), shape, "float32")
-        result = np.asarray(opinfo.compile(mod, []).run(SPECIAL))
+        compiled = opinfo.compile(mod, [])
+        calls = [SPECIAL] if shape else [np.asarray(v) for v in SPECIAL]
+        results = [compiled.run(x) for x in calls]
+        result = np.array([np.asarray(r) for r in results]).reshape(8)
         np.testing.assert_array_equal(result, expected)
         signed = ~np.isnan(expected)
         np.testing.assert_array_equal(np.signbit(result)[signed], np.signbit(expected)[signed])
+
+
+@pytest.mark.parametrize("name", ["x * 0", "0 * x"])
+def test_numbers_and_tensors_are_multiplied_in_both_orders(name: str) -> None:
+    """Operands may be numbers of TIR, which have no shape."""
+    number = tvm.tirx.FloatImm("float32", 0.0)
+    mod = module(lambda x: CASES[name](x, number), [8], "float32")
+    with np.errstate(all="ignore"):
+        expected = SPECIAL * np.float32(0)
+    np.testing.assert_array_equal(np.asarray(opinfo.compile(mod, []).run(SPECIAL)), expected)
 
 
 @pytest.mark.parametrize("make", [ops.cumsum, ops.cumprod])

@@ -88,7 +88,7 @@ def batch_normalization(node: OnnxNode) -> Any:
 
 @converts("MeanVarianceNormalization")
 def mean_variance_normalization(node: OnnxNode) -> Any:
-    """Subtract the mean along axes and divide by the deviation: NaN where all elements are equal.
+    """Subtract the mean along axes and divide by the deviation: NaN where that is 0.
 
     The function in ONNX adds 1e-9 to the deviation; the text and ONNX Runtime do not.
     """
