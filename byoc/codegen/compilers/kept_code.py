@@ -3,11 +3,8 @@
 An object is taken again for the same text, compiler and options, if no file that the text included
 has changed since: neither its size nor its time of change, as Python knows which bytecode is of an
 older source. A file with another time is compared by its content, as a package that is installed
-again writes the same headers. An entry is a line of JSON, and the object. The line has the digest
-of the object, the folders that headers are looked for in, and the included files.
-
-The folders may be those of another environment: a file is compared with that at the same place in
-the folder of the same position. `searched_folders` says how.
+again writes the same headers. An entry is a line of JSON, the digest of the object and the included
+files, and the object.
 """
 
 from __future__ import annotations
@@ -29,10 +26,9 @@ from ....analysis.support.files.bounded_folder import forget_oldest
 from ....analysis.support.files.checked_json import parse
 from ....analysis.support.files.user_cache import user_cache
 from ...process import trust
-from .searched_folders import Folders, asked, searched
 
 #: The folder in the user's cache, the version of its files, and bytes of all of them.
-FOLDER, FORMAT, MOST = "code", "4", 256 << 20
+FOLDER, FORMAT, MOST = "code", "2", 256 << 20
 #: Variables of the environment that compilers look for headers by.
 VARIABLES = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "GCC_EXEC_PREFIX", "COMPILER_PATH")
 #: What an object depends on besides: data that the assembler includes, and the time.
@@ -50,13 +46,11 @@ class KeptCode:
     Attributes:
         source: The file.
         entry: The file in the cache.
-        folders: Those that the command looks for headers in.
         begun: When the compiler was about to start, in nanoseconds.
     """
 
     source: Path
     entry: Path
-    folders: Folders
     begun: int
 
     def find(self, output: str) -> bool:
@@ -64,19 +58,14 @@ class KeptCode:
         with contextlib.suppress(OSError, ValueError):
             with trust.folder(self.entry.parent) as within:
                 line, _, code = trust.read(self.entry.name, within, MOST).partition(b"\n")
-            digest, places, included = parse(line).items()
+            digest, included = parse(line).items()
             if digest.value != hashlib.sha256(code).hexdigest():
                 return False
-            before = Folders(tuple(place.text() for place in places.items()))
-            paths = []
             for path, size, changed, content in (file.items() for file in included.items()):
-                state = _state(self.folders.moved(path.text(), before))
-                paths.append(state[0])
+                state = _state(path.text())
                 same = state == (path.value, size.value, changed.value)
                 if not same and (state[1] != size.value or _content(state) != content.value):
                     return False
-            if before != self.folders and self._finds_others(paths):
-                return False
             Path(output).write_bytes(code)
             with contextlib.suppress(OSError):
                 os.utime(self.entry)  # it was used last
@@ -86,34 +75,18 @@ class KeptCode:
     def keep(self, output: str, rule: str) -> None:
         """Keep the object that the compiler wrote, with its rule of included files."""
         with contextlib.suppress(OSError, ValueError):
-            paths = _included(rule, self.source)
-            present = self.folders.named(self._asked(paths) or (), paths)
-            states = [_state(path) for path in dict.fromkeys([*paths, *present])]
+            states = [_state(path) for path in _included(rule, self.source)]
             if any(changed >= self.begun for _, _, changed in states):
                 return  # it may have been read before it changed
             included = [(*state, _content(state)) for state in states]
             if states != [_state(path) for path, *_ in states]:
                 return  # it changed before its content was read
             code = Path(output).read_bytes()
-            digest = hashlib.sha256(code).hexdigest()
-            line = json.dumps([digest, self.folders.paths, included]).encode()
+            line = json.dumps([hashlib.sha256(code).hexdigest(), included]).encode()
             with trust.folder(self.entry.parent, create=True):
                 with replacing(self.entry) as part:
                     part.write_bytes(b"\n".join((line, code)))
                 forget_oldest(self.entry.parent, MOST)
-
-    def _finds_others(self, paths: Sequence[str]) -> bool:
-        """Whether the compiler may find other files in folders that moved."""
-        names = self._asked(paths)
-        if names is None or self.folders.hide(paths):
-            return True
-        return not set(paths).issuperset(self.folders.named(names, paths))
-
-    def _asked(self, paths: Sequence[str]) -> frozenset[str] | None:
-        """The names of headers that the source and these files ask for; None if one is unknown."""
-        names = [asked(self.source.read_bytes()), *(_asked(_state(path)) for path in paths)]
-        known = [n for n in names if n is not None]
-        return frozenset().union(*known) if len(known) == len(names) else None
 
 
 def kept_code(command: Sequence[str]) -> KeptCode | None:
@@ -131,12 +104,9 @@ def kept_code(command: Sequence[str]) -> KeptCode | None:
         compiler = _state(os.path.realpath(shutil.which(words[0]) or words[0]))
         around = [os.environ.get(name, "") for name in VARIABLES]
         suffix = Path(source).suffix
-        options, folders = searched(words, around)
-        if any(_is_relative(word) for word in words[1:]):
-            around.append(os.getcwd())
-        parts = [FORMAT, compiler, options, around, suffix, hashlib.sha256(text).hexdigest()]
+        parts = [FORMAT, compiler, words, around, suffix, hashlib.sha256(text).hexdigest()]
         name = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-        return KeptCode(Path(source), user_cache(FOLDER) / name, folders, time.time_ns())
+        return KeptCode(Path(source), user_cache(FOLDER) / name, time.time_ns())
     return None
 
 
@@ -148,16 +118,10 @@ def _included(rule: str, source: Path) -> list[str]:
     """
     _, _, after = rule.replace("\\\n", " ").partition(": ")
     names = [re.sub(r"\\(.)", r"\1", n).replace("$$", "$") for n in _NAMES.findall(after)]
-    paths = [os.path.join(os.getcwd(), n) for n in names if n != str(source)]
-    if not after or any(Path(os.path.abspath(p)).is_relative_to(source.parent) for p in paths):
+    paths = [os.path.abspath(n) for n in names if n != str(source)]
+    if not after or any(Path(p).is_relative_to(source.parent) for p in paths):
         raise ValueError("expected a rule with files that stay")
     return paths
-
-
-def _is_relative(word: str) -> bool:
-    """Whether a word of a command may be a path from the folder that the compiler runs in."""
-    path = word.removeprefix("-I")
-    return path != "" and not path.startswith("-") and not os.path.isabs(path)
 
 
 def _state(path: str) -> State:
@@ -169,9 +133,3 @@ def _state(path: str) -> State:
 def _content(state: State) -> str:
     """Return the digest of a file; models include the same headers."""
     return hashlib.sha256(Path(state[0]).read_bytes()).hexdigest()
-
-
-@functools.lru_cache(maxsize=4096)
-def _asked(state: State) -> frozenset[str] | None:
-    """Return the names of headers that a file asks for."""
-    return asked(Path(state[0]).read_bytes())
