@@ -22,8 +22,9 @@ def normalised(e: Any, x: Any, mean: Any, root: Any, weight: Any) -> Any:
 
 def of_groups(e: Any, x: Any, mean: Any, root: Any, weight: Any) -> Any:
     """The same of channels in groups of ten, of which eight lanes belong to two."""
-    wide = [e(op.reshape(e(op.broadcast_to(s, (2, 1, 4, 10))), (2, 1, 40))) for s in (mean, root)]
-    return normalised(e, x, *wide, weight)
+    of_mean, of_root = (e(op.reshape(e(op.broadcast_to(s, (2, 1, 4, 10))), (2, 1, 40)))
+                        for s in (mean, root))  # fmt: skip
+    return normalised(e, x, of_mean, of_root, weight)
 
 
 def biased(e: Any, x: Any, bias: Any) -> Any:
