@@ -108,7 +108,7 @@ def _with_zeros(rule: Any, apply: Any) -> Any:
         ranks = [_known_rank(x) for x in call.args]
         if None in ranks:
             return rule(builder, call)
-        args = [_element(x, bool(max(ranks))) if _is_zero(x) else x for x in call.args]
+        args = [_element(x, any(ranks)) if _is_zero(x) else x for x in call.args]
         if not any(ranks):  # TVM reads constants without axes as numbers
             return builder.call_te(apply, *args)
         call = relax.Call(call.op, args, call.attrs, call.ty_args, call.span)
