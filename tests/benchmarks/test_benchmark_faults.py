@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.attacks.faults.__main__ import Row, judged, page
+from benchmarks.attacks.faults.__main__ import LOADING, Row, judged, page
 from benchmarks.attacks.faults.injections import cases
 from benchmarks.attacks.faults.victim import VICTIM, unmodified
+from opinfo.byoc.codegen.loading import load_checked
 
 SOME = {
     "convert a region: raises KeyError": (VICTIM,),
@@ -40,3 +41,8 @@ def test_the_page_counts_what_is_not_as_it_must_be() -> None:
     text = page(rows)
     assert "| cost | 2 | 2 | 1 | 2 |" in text and "1 of 2 injected failures" in text
     assert "- cost, returns nan: `plain \\| cost`" in text
+
+
+def test_the_limit_of_loading_is_that_of_a_case_alone() -> None:
+    """It was set when the cases were imported, for all tests of the process."""
+    assert load_checked.SECONDS > LOADING

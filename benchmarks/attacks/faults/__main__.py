@@ -31,6 +31,7 @@ import numpy as np
 import tvm
 
 from benchmarks.common.pages import add_page_option
+from opinfo.byoc.codegen.loading import load_checked
 from opinfo.byoc.compile import compile_module
 
 from .injected_case import Case
@@ -38,6 +39,8 @@ from .injections import cases
 from .victim import OTHERS, VICTIM, Array, inputs, module, unmodified
 
 SECONDS = 300.0
+#: Seconds that a library may take to load in a case.
+LOADING = 10.0
 ROOT = f"{Path(__file__).parents[3]}/"
 HEAD = """# Injected failures
 
@@ -128,6 +131,7 @@ def result(case: Case, expected: Array) -> Row:
 
 def _child(case: Case, expected: Array, pipe: Any) -> None:
     os.setpgid(0, 0)
+    load_checked.SECONDS = LOADING
     with tempfile.TemporaryDirectory() as folder:
         try:
             pipe.send(asdict(judged(case, expected, Path(folder))))

@@ -14,7 +14,6 @@ from opinfo.analysis.recognise import recogniser
 from opinfo.analysis.support import plugins
 from opinfo.byoc import Backend, Coarse, Code, Node, Pattern, Region, one
 from opinfo.byoc.backend.catalog import find
-from opinfo.byoc.codegen.loading import load_checked
 from tests.common.packages import install
 
 from .code_injections import code_cases, compiler_cases
@@ -39,10 +38,6 @@ def cases() -> list[Case]:
         _runtime,
     )
     return [c for part in parts for c in part()]
-
-
-#: Seconds that a library may take to load here.
-load_checked.SECONDS = 10.0
 
 
 def _converters() -> Iterator[Case]:
