@@ -148,7 +148,11 @@ class CostModel:
 
 
 class _BackendModel:
-    """The samples of one backend; ``first`` is the cost of products with weights first."""
+    """The samples of one backend.
+
+    ``first`` is the time of a product whose weights come first, relative to the same product by
+    weights that come second.
+    """
 
     def __init__(self, samples: Sequence[Sample], first: float) -> None:
         self.first = first

@@ -44,5 +44,5 @@ def test_the_page_counts_what_is_not_as_it_must_be() -> None:
 
 
 def test_the_limit_of_loading_is_that_of_a_case_alone() -> None:
-    """It was set when the cases were imported, for all tests of the process."""
+    """Tests in this process load larger libraries, on a busy machine."""
     assert load_checked.SECONDS > LOADING

@@ -128,7 +128,7 @@ def test_channels_padded_to_a_power_of_two_are_vectors_of_a_pixel() -> None:
 
 @pytest.mark.parametrize(("name", "lanes"), [("image", 8), ("image, padded", 4)])
 def test_neighbours_store_vectors_of_pixels_of_whole_images(name: str, lanes: int) -> None:
-    """The lane was in a quotient by the length of a row, and stores were of single elements."""
+    """A lane in a quotient by the length of a row would make stores of single elements."""
     kernel = kernel_of(prim_func(CASES[name][2], (2, 3, 224, 224)))
     vectors: list[Any] = []
 

@@ -17,7 +17,7 @@ from .. import modules
 def test_what_all_call_sites_do_is_compiled_once(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("OPINFO_CACHE", str(tmp_path))  # the user's has all of an earlier run
+    monkeypatch.setenv("OPINFO_CACHE", str(tmp_path))  # an earlier run may have filled the user's
     compile_shapes(modules.dense())
     compiled: list[str] = []
     write = toolchain._write

@@ -23,14 +23,7 @@ from .....analysis.blocks.tir import Values, seq, static, values
 from .....analysis.lifting.tir.node import NodeDict, as_dtype, substitute
 from .aligned_steps import AlignedSteps
 from .program.combiners import combiner
-from .program.gpu_program import (
-    GpuProgram,
-    NoGpuSchedule,
-    expanded,
-    extents,
-    is_coupled,
-    product,
-)
+from .program.gpu_program import GpuProgram, NoGpuSchedule, expanded, extents, is_coupled, product
 from .program.merged_axes import MergedAxes, axis_range, positions_in, simplified, static_range
 from .program.thread_loops import (
     BLOCK,
