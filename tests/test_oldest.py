@@ -31,7 +31,7 @@ ROOMS = ("analysis", "layout", "byoc/prepare", "byoc/fusion")
 MOVED = {name for name in tvm_compat.__all__ if name[0].isupper() and not name.isupper()} | {"sym"}
 #: Rooms whose import says that the TVM is too old.
 NEWEST = {f"opinfo.{room}" for room in ("byoc.dispatching", "byoc.matching", "byoc.patterns",
-                                        "jit.config", "jit.dims")}  # fmt: skip
+                                        "jit.config", "byoc.dims")}  # fmt: skip
 OLDER = tvm_compat.VERSION < tvm_compat.COMPLETE
 
 

@@ -57,8 +57,8 @@ def kernels() -> dict[str, Any]:
 
 def measured(name: str, func: Any, values: Sequence[int], rounds: int) -> Row:
     """Measure a kernel; return its row."""
+    from opinfo.byoc.dims.symbolic_dims import bind
     from opinfo.jit.aot.merge import Exact, merge
-    from opinfo.jit.dims.symbolic_dims import bind
 
     statics = {v: bind(func, {"n": v}) for v in values}
     merged = _built(merge(func, [Exact(f, {"n": v}) for v, f in statics.items()]))

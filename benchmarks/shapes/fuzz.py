@@ -25,9 +25,9 @@ import numpy as np
 import tvm
 from tvm import relax, tirx
 
+from opinfo.byoc.dims.symbolic_dims import variables
 from opinfo.jit import Aot, Config, Dim, Generic, Jit, Session, compile_shapes
 from opinfo.jit.aot.merge import replaced
-from opinfo.jit.dims.symbolic_dims import variables
 from opinfo.jit.kernels.compiler import Compiler
 from tests.jit.padding import graphs
 

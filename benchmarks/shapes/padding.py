@@ -34,7 +34,7 @@ import tvm_ffi
 from tvm import tirx
 
 from benchmarks.common.pages import add_page_option
-from opinfo.jit.dims.symbolic_dims import Symbol, Unbound, symbols
+from opinfo.byoc.dims.symbolic_dims import Symbol, Unbound, symbols
 from opinfo.jit.padding import PaddingProof, pad_safe
 from tests.jit.padding import graphs, loops, oracle
 

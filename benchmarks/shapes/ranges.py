@@ -32,9 +32,9 @@ def rows(name: str, case: Case) -> list[tuple[str, float]]:
     """Return the time of the symbolic schedule over that of the ranged one, by range."""
     import tvm
 
-    from opinfo.jit.dims.span import Span
-    from opinfo.jit.schedule import Scheduled, schedule
-    from tests.jit.schedule.fused import TARGET, at, built, fused_one, inputs, scheduled
+    from opinfo.byoc.dims.span import Span
+    from opinfo.byoc.schedule import Scheduled, schedule
+    from tests.byoc.schedule.fused import TARGET, at, built, fused_one, inputs, scheduled
 
     func = fused_one(case.shapes, case.expr)
     symbolic = built(scheduled(func).func)

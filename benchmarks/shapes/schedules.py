@@ -128,7 +128,7 @@ def rows(name: str, case: Case) -> list[Row]:
     import torch
     import tvm
 
-    from tests.jit.schedule.fused import at, built, fused_one, inputs, scheduled
+    from tests.byoc.schedule.fused import at, built, fused_one, inputs, scheduled
 
     func = fused_one(case.shapes, case.expr)
     default, symbolic = built(func), built(scheduled(func).func)

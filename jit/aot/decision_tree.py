@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm import tirx
 
-from ..dims.span import Span
+from ...byoc.dims.span import Span
 
 Spans = Sequence[Mapping[str, Span]]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..dims.span import Span
+from ...byoc.dims.span import Span
 from ..padding import PaddingProof
 
 

@@ -14,8 +14,8 @@ import tvm_ffi
 from tvm import tirx
 
 from ...analysis.support.ir.deep_copy import copied
-from ..dims.span import Span
-from ..dims.symbolic_dims import Symbol, name, rooted, symbols
+from ...byoc.dims.span import Span
+from ...byoc.dims.symbolic_dims import Symbol, name, rooted, symbols
 from ..kernels.workspace import with_lazy_workspaces
 from .bucket import padded_body
 from .decision_tree import branches, decision

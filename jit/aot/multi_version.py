@@ -11,15 +11,15 @@ from tvm import tirx
 from ...analysis import Refusal
 from ...analysis.support.ir.deep_copy import copied
 from ...analysis.support.wording import plural
+from ...byoc.dims.span import Span
+from ...byoc.dims.symbolic_dims import bind
+from ...byoc.schedule import schedule
 from ..arguments.boundary import Range
 from ..config.dim_values import values_at
 from ..config.ranges import parts, spans_at
 from ..config.sites import CallSite
 from ..config.strategy import Aot, Dim
-from ..dims.span import Span
-from ..dims.symbolic_dims import bind
 from ..padding import PaddingProof, pad_safe
-from ..schedule import schedule
 from ..tune.schedule_database import OpenDatabase, scheduled
 from .kernel_variants import Bucket, Exact, Ranged, Variant
 from .merge import merge

@@ -14,7 +14,7 @@ import tvm_ffi
 from tvm import s_tir, tirx
 
 from ...analysis import Refusal
-from ..dims.symbolic_dims import bind
+from ...byoc.dims.symbolic_dims import bind
 from ..kernels.workspace import itemsize
 from ..padding import PaddingProof
 

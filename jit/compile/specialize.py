@@ -18,8 +18,12 @@ from ...analysis.support.progress import stage
 from ...analysis.support.wording import did_you_mean
 from ...byoc.building.read_target import read_target
 from ...byoc.codegen.partition import attached
+from ...byoc.dims.span import Span
+from ...byoc.dims.symbolic_dims import Unbound, rooted, static, symbols
 from ...byoc.prepare.loops.guard_stores import guarded
 from ...byoc.prepare.loops.start_reductions import started
+from ...byoc.schedule import schedule
+from ...byoc.schedule.nest.inlining.inlined_lets import inlined_lets
 from ..aot.kernel_variants import Ranged
 from ..aot.merge import merge
 from ..aot.multi_version import multi_version
@@ -36,10 +40,6 @@ from ..config.strategy import (
     checked_config,
     chosen,
 )
-from ..dims.span import Span
-from ..dims.symbolic_dims import Unbound, rooted, static, symbols
-from ..schedule import schedule
-from ..schedule.nest.inlining.inlined_lets import inlined_lets
 from ..tune.schedule_database import OpenDatabase
 from .site_table import public_functions, site_codes, symbol
 from .specialized_function import Specialized, SpecializedFunction

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from tvm import relax
 
 from ...analysis.support.wording import did_you_mean
+from ...byoc.dims.symbolic_dims import variables
 from ..arguments.signature import Signature, variable_names
-from ..dims.symbolic_dims import variables
 from .strategy import Aot, Config, Strategy, strategy
 
 T = TypeVar("T")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 
+from ...byoc.dims.span import Span
+from ...byoc.schedule.nest.symbolic_sizes import SizeBounds, SymbolicSizes
 from ..arguments.boundary import Range
-from ..dims.span import Span
-from ..schedule.nest.symbolic_sizes import SizeBounds, SymbolicSizes
 from .sites import CallSite
 
 #: Where schedules for ranges change. Up to `FEW` rows fit one tile; from `MANY` rows on, columns

@@ -9,8 +9,8 @@ from typing import Any
 from tvm import relax, tirx
 
 from ...analysis.support.ir.call_ops import is_call_tir
+from ...byoc.dims.symbolic_dims import Symbol, Unbound, symbols, variables
 from ..arguments.signature import Signature, variable_names
-from ..dims.symbolic_dims import Symbol, Unbound, symbols, variables
 
 #: Maximum number of dimensions in a key of the C++ cache.
 MOST = 8

@@ -17,10 +17,10 @@ from tvm import tirx
 
 from ...analysis import Refusal
 from ...byoc.codegen.vector_units import machine
+from ...byoc.dims.symbolic_dims import bind
 from ...byoc.prepare.loops.guard_stores import guarded
 from ...byoc.prepare.loops.kept_nan import kept_nan
-from ..dims.symbolic_dims import bind
-from ..schedule import WINOGRAD, Scheduled, schedule
+from ...byoc.schedule import WINOGRAD, Scheduled, schedule
 from ..tune.schedule_database import OpenDatabase, scheduled
 
 #: Tolerance relative to the largest value: a schedule may reassociate sums.

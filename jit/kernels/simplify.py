@@ -18,8 +18,8 @@ from ...analysis.blocks.loop_steps import Axis
 from ...analysis.blocks.tir import integer
 from ...analysis.blocks.tir import static as number
 from ...analysis.lifting.tir.node import items
-from ..dims.symbolic_dims import static
-from ..schedule.nest.strided_access import analyzer_of
+from ...byoc.dims.symbolic_dims import static
+from ...byoc.schedule.nest.strided_access import analyzer_of
 
 DIVISIONS = (tirx.FloorDiv, tirx.FloorMod)
 

@@ -13,7 +13,7 @@ from ...analysis.terms.condition_terms import ge0
 from ...analysis.terms.reduction_terms import SMALL
 from ...analysis.terms.term import Const, TensorVar, Term, Var, variable
 from ...analysis.terms.traversal import free, subterms
-from ..dims.symbolic_dims import Symbol, Unbound, symbols
+from ...byoc.dims.symbolic_dims import Symbol, Unbound, symbols
 from .padding_claim import FINITE, GrownParameter, PaddingProof
 from .padding_equality import PaddingEquality
 from .padding_problem import PaddingProblem, UnknownContent, UnprovedPadding

@@ -18,7 +18,7 @@ from ...analysis.support.files.checked_json import Json, parse
 from ...analysis.support.ir.deep_copy import copied
 from ...analysis.support.wording import last_line
 from ...byoc.process import trust
-from ..schedule import Refusal, Scheduled, schedule
+from ...byoc.schedule import Refusal, Scheduled, schedule
 from ..store.kernel_key import fingerprint
 
 WORKLOADS, RECORDS = "database_workload.json", "database_tuning_record.json"

@@ -23,9 +23,9 @@ from tvm import tirx
 
 from ...analysis.support.warn import warn
 from ...analysis.support.wording import last_line
+from ...byoc.dims.symbolic_dims import bind
 from ...byoc.measure import Excluded, Measure, Measured, MeasureError
-from ..dims.symbolic_dims import bind
-from ..schedule import Refusal, Scheduled, schedule
+from ...byoc.schedule import Refusal, Scheduled, schedule
 from .record import Recording, Shape
 from .schedule_database import (
     RECORDS,

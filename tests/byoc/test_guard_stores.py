@@ -11,8 +11,8 @@ import tvm
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
+from opinfo.byoc.dims.symbolic_dims import bind
 from opinfo.byoc.prepare.loops.guard_stores import guard_stores, guarded
-from opinfo.jit.dims.symbolic_dims import bind
 
 
 @I.ir_module(s_tir=True)

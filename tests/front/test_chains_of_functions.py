@@ -13,7 +13,7 @@ from tvm import relax, tirx
 
 import opinfo
 from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
-from opinfo.jit.schedule.nest.inlining.inlined_size import inlined_size
+from opinfo.byoc.schedule.nest.inlining.inlined_size import inlined_size
 
 pytestmark = pytest.mark.skipif(VERSION < COMPLETE, reason="compiles models")
 

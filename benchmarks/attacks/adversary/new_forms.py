@@ -16,7 +16,7 @@ from tvm.tirx.buffer import is_buffer_var
 
 from opinfo.analysis import Refusal
 from opinfo.byoc.codegen.host_target import native_target
-from opinfo.jit.schedule import schedule
+from opinfo.byoc.schedule import schedule
 from opinfo.layout import Digit, Layout
 from opinfo.layout.rewrite.rewrite import rewrite
 

@@ -29,7 +29,7 @@ def round_bfloat16(mod: tvm.IRModule) -> tvm.IRModule:
 
     Casts whose result is stored in a parameter, too: TVM makes an infinity or a zero of some NaN.
     Scheduled functions stay: schedules round, and have no bfloat16 in variables
-    (`jit.schedule.nest.bfloat16_values`).
+    (`byoc.schedule.nest.bfloat16_values`).
 
     Args:
         mod: A module for a CPU, after fusion.

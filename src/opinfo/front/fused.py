@@ -57,8 +57,8 @@ def inspect_fused(
 def _strategies(fused: tvm.IRModule, prims: Mapping[str, tirx.PrimFunc]) -> dict[str, str]:
     """Return the strategy, schedule rule and reason for each function with symbolic shapes."""
     try:  # kernels need a newer TVM than the analysis does
+        from ..byoc.dims.symbolic_dims import static
         from ..jit import specialize_shapes
-        from ..jit.dims.symbolic_dims import static
     except ImportError as error:
         if error.name != "tvm":
             raise

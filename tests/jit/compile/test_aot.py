@@ -17,11 +17,11 @@ from tvm import relax, tirx
 
 from opinfo.analysis import Refusal
 from opinfo.analysis.support.ir.deep_copy import copied
+from opinfo.byoc.dims.symbolic_dims import bind
+from opinfo.byoc.schedule import schedule
 from opinfo.jit.aot.decision_tree import decision
 from opinfo.jit.aot.merge import Bucket, Exact, Ranged, Span, Variant, merge
-from opinfo.jit.dims.symbolic_dims import bind
 from opinfo.jit.padding import GrownParameter, PaddingProof, pad_safe
-from opinfo.jit.schedule import schedule
 
 from ...common.prim_funcs import fused
 from ..legalised import kernel, module

@@ -10,7 +10,7 @@ import tvm
 from tvm import relax, tirx
 from tvm.script import tirx as T
 
-from opinfo.jit.dims.symbolic_dims import Unbound, bind, symbols
+from opinfo.byoc.dims.symbolic_dims import Unbound, bind, symbols
 
 from ...common.prim_funcs import lowered
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import tvm
 
+from opinfo.byoc.dims.span import Span
 from opinfo.jit import Aot, Budget, Config, Dim, Jit, Library, Range, specialize_shapes
 from opinfo.jit.compile.compile_shapes import lowered
 from opinfo.jit.config.ranges import parts, spans_at
 from opinfo.jit.config.sites import call_sites
 from opinfo.jit.config.strategy import checked_config
-from opinfo.jit.dims.span import Span
 from tests.jit import modules
 
 

@@ -9,6 +9,7 @@ import pytest
 import tvm
 from tvm import relax, tirx
 
+from opinfo.byoc.schedule import Scheduled
 from opinfo.jit import (
     Aot,
     Config,
@@ -21,7 +22,6 @@ from opinfo.jit import (
 )
 from opinfo.jit.compile.compile_shapes import lowered
 from opinfo.jit.config.strategy import strategy
-from opinfo.jit.schedule import Scheduled
 from tests.jit import modules
 
 

@@ -9,11 +9,11 @@ import pytest
 from tvm import relax
 
 from opinfo.analysis import Refusal
+from opinfo.byoc.dims.span import Span
+from opinfo.byoc.dims.symbolic_dims import bind
 from opinfo.jit import Aot, Config, Dim, compile_shapes
 from opinfo.jit.aot.merge import merge
 from opinfo.jit.aot.padding_cost import COPIES, buffers, lowest, runs, size
-from opinfo.jit.dims.span import Span
-from opinfo.jit.dims.symbolic_dims import bind
 from opinfo.jit.padding import PaddingProof, pad_safe
 from tests.jit import modules
 

@@ -18,7 +18,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from opinfo.jit.dims.symbolic_dims import Symbol, symbols
+from opinfo.byoc.dims.symbolic_dims import Symbol, symbols
 from opinfo.testing.unoptimised import TARGET
 from tests.common import interpret
 

@@ -10,8 +10,8 @@ import tvm
 from tvm.script import tirx as T
 
 from opinfo.analysis import Refusal
+from opinfo.byoc.dims.symbolic_dims import bind
 from opinfo.jit.aot.merge import Bucket, merge
-from opinfo.jit.dims.symbolic_dims import bind
 from opinfo.jit.padding import PaddingProof, pad_safe
 from opinfo.jit.padding.padding_claim import FINITE
 

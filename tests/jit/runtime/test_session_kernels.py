@@ -15,6 +15,7 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from opinfo.byoc.codegen.host_target import native_target
+from opinfo.byoc.dims.symbolic_dims import bind
 from opinfo.byoc.prepare.fuse import fuse
 from opinfo.jit import (
     Budget,
@@ -24,7 +25,6 @@ from opinfo.jit import (
     Session,
 )
 from opinfo.jit.compile.compile_shapes import lowered
-from opinfo.jit.dims.symbolic_dims import bind
 from opinfo.jit.kernels import build_kernel as kernel
 from opinfo.jit.kernels.generic_kernel import GenericKernel, identity
 from opinfo.jit.kernels.worker import _generic

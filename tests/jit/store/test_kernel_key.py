@@ -86,7 +86,7 @@ def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "layout/access/copies.py",
         "byoc/codegen/executable.py",
         "byoc/codegen/abi.hpp",
-        "jit/schedule/rules/contraction.py",
+        "byoc/schedule/rules/contraction.py",
         "jit/compile/site.hpp",
         "__init__.py",
     ],
@@ -104,7 +104,9 @@ def test_which_file_holds_what_counts_and_bytecode_does_not(copied: Path) -> Non
     (copied / "jit" / "__pycache__").mkdir()
     (copied / "jit" / "__pycache__" / "kernel.cpython-311.pyc").write_bytes(b"code")
     assert kernel_key.sources.__wrapped__() == before
-    (copied / "layout" / "dims.py").write_bytes((copied / "jit/dims/symbolic_dims.py").read_bytes())
+    (copied / "layout" / "dims.py").write_bytes(
+        (copied / "byoc/dims/symbolic_dims.py").read_bytes()
+    )
     added = kernel_key.sources.__wrapped__()
     (copied / "layout" / "dims.py").rename(copied / "analysis" / "dims.py")
     assert len({before, added, kernel_key.sources.__wrapped__()}) == 3

@@ -11,8 +11,8 @@ import pytest
 import tvm
 from tvm.script import tirx as T
 
+from opinfo.byoc.dims.symbolic_dims import bind
 from opinfo.byoc.measure import Excluded, Measure, Measured
-from opinfo.jit.dims.symbolic_dims import bind
 from opinfo.jit.tune import timing as measuring
 from opinfo.jit.tune import tune as tuning
 from opinfo.jit.tune.record import Recording

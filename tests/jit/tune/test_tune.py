@@ -15,10 +15,10 @@ import tvm_ffi
 from typer.testing import CliRunner
 
 from opinfo.byoc.codegen.host_target import native_target
+from opinfo.byoc.dims.symbolic_dims import bind
 from opinfo.byoc.measure import Measure
 from opinfo.cli import app
 from opinfo.jit import Aot, Compiler, Config, specialize_shapes
-from opinfo.jit.dims.symbolic_dims import bind
 from opinfo.jit.kernels import build_kernel as kernel
 from opinfo.jit.kernels import worker
 from opinfo.jit.tune import tune as tuning

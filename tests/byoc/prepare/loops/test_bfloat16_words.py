@@ -14,7 +14,7 @@ from tvm.script import tirx as T
 from opinfo.byoc.codegen.host_target import native_target
 from opinfo.byoc.prepare.loops.bfloat16_words import number_of, rounded, word_of
 from opinfo.byoc.prepare.loops.round_bfloat16 import round_bfloat16
-from opinfo.jit.schedule.nest.bfloat16_values import in_float32, with_rounded_casts
+from opinfo.byoc.schedule.nest.bfloat16_values import in_float32, with_rounded_casts
 
 COUNT = 1 << 16
 #: Lower halves: nothing, the least, both sides of a tie, the tie, and the most.
