@@ -13,10 +13,7 @@ from tvm import relax
 from ...analysis.support.files.atomic_replace import replacing
 from ...analysis.support.progress import stage
 from ..backend.region import Region
-from ..backends.common.region_source import TEAM
-from ..codegen.checks.unchecked_arguments import with_unchecked_arguments
 from ..codegen.embedding.embedded import embedded
-from ..codegen.executable import executable
 from ..codegen.export import export_library
 from ..codegen.loading.check_arity import check_calls
 from ..codegen.loading.check_init import check_init
@@ -25,12 +22,7 @@ from ..codegen.loading.cuda_device import cuda_device
 from ..codegen.loading.load_checked import check_opens, load_checked
 from ..dispatching.dispatched import Dispatched
 from ..prepare.fuse import fuse
-from ..prepare.loops.guard_stores import guard_stores
-from ..prepare.loops.parallel_loops import has_barriers, parallel_loops
-from ..prepare.loops.split_branches import split_branches
-from ..prepare.loops.start_reductions import start_reductions
-from .llvm_level import at_level
-from .parallel_launch import parallel_launch
+from .cpu_program import cpu_program
 from .read_target import read_target
 
 
@@ -60,9 +52,7 @@ def build_library(
         program = compiled(result.module, target, fuse, whole_calls=bool(graph_options()))
     else:
         apart = embedded(result.module)
-        split = split_branches(guard_stores(start_reductions(fuse(apart.module))))
-        divided, more = _with_threads(split, target, result.options)
-        program = executable(with_unchecked_arguments(divided), at_level(split, target))
+        program, more = cpu_program(fuse(apart.module), target, result.options)
         data, options = apart.data, options + more
     stage("linking")
     export_library(program, library, options, data)
@@ -77,17 +67,6 @@ def build_library(
             check_plans(loaded, regions)
     else:
         relax.VirtualMachine(tvm.runtime.load_module(str(library)), device)
-
-
-def _with_threads(mod: Any, target: Any, options: Sequence[str]) -> tuple[Any, tuple[str, ...]]:
-    """The module with long loops divided among the target's cores, and what to link it with.
-
-    Without a team of other code, or with barriers, TVM's pool runs the parallel loops that it has.
-    """
-    cores = int(read_target(target).attrs.get("num-cores") or 1)
-    team = cores > 1 and TEAM in options and not has_barriers(mod)
-    launch = parallel_launch() if team else None
-    return (mod, ()) if launch is None else (parallel_loops(mod, cores), (launch,))
 
 
 def copy_library(library: Path, path: Path) -> None:

@@ -30,10 +30,7 @@ def why_not_built(mod: Any, target: Any, error: Exception) -> Exception:
     for gvar, func in mod.functions_items():
         if not isinstance(func, tirx.PrimFunc):
             continue
-        try:
-            alone = func.with_attr("global_symbol", gvar.name_hint)
-            tvm.compile(tvm.IRModule({gvar: alone}), target=target)
-        except Exception as own:  # TVM's passes raise various types
+        if (own := build_error(func, gvar.name_hint, target)) is not None:
             node = next(filter(None, map(node_of, _calls(mod, gvar))), "")
             reason, advice = (
                 last_line(own).rstrip("."),
@@ -45,6 +42,15 @@ def why_not_built(mod: Any, target: Any, error: Exception) -> Exception:
                 f"{node and f'{node}: '}TVM cannot build {gvar.name_hint}: {reason}; {advice}"
             )
     return error
+
+
+def build_error(func: Any, name: str, target: Any) -> Exception | None:
+    """Return why TVM cannot build a PrimFunc alone; None if it can."""
+    try:
+        tvm.compile(tvm.IRModule({name: func.with_attr("global_symbol", name)}), target=target)
+    except Exception as error:  # TVM's passes raise various types
+        return error
+    return None
 
 
 def _computes_bools(func: Any) -> bool:

@@ -1,0 +1,74 @@
+"""Schedule the long PrimFuncs of a module for a CPU.
+
+    Before: for i in 0 … 131072:  a[i] = x[i] * s[i % 672]
+            for i in 0 … 131072:  b[i] = a[i] + t[i % 672]
+            for i in 0 … 131072:  y[i] = max(b[i], 0)
+    After:  for r in 0 … 196:  for c in vectors of 672:  y[r, c] = max(x[r, c] * s[c] + t[c], 0)
+
+TVM's default build runs the operators of a fused function one after the other, each over a tensor
+of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+
+from ...analysis.blocks.tir import static
+from ...analysis.support.tvm_compat import SBlock
+from ..dims.symbolic_dims import rooted
+from ..dims.symbolic_dims import static as is_static
+from .schedule import schedule
+from .scheduled import Scheduled
+
+#: The fewest iterations of a loop nest that are worth it: they take some microseconds, and a
+#: schedule takes LLVM 50 to 200 ms.
+FEWEST = 1 << 15
+
+
+def scheduled_functions(mod: Any, target: Any, cores: int = 1) -> dict[str, Any]:
+    """Return schedules of the long PrimFuncs of a module, by the functions' names.
+
+    Functions with symbolic shapes, and those that `schedule` refuses, have none.
+
+    Args:
+        mod: A module of Relax functions and PrimFuncs, after fusion.
+        target: TVM's target; for all but LLVM there are none.
+        cores: The number of threads to divide outer loops among.
+    """
+    config = dict(tvm.target.Target(target).export())
+    if config.get("kind") != "llvm":
+        return {}
+    divided = tvm.target.Target({**config, "num-cores": cores})
+    out: dict[str, Any] = {}
+    for gvar, func in mod.functions_items():
+        if isinstance(func, tirx.PrimFunc) and is_static(func) and _longest(func) >= FEWEST:
+            result = schedule(func, divided)
+            if isinstance(result, Scheduled):
+                out[gvar.name_hint] = rooted(result.func)
+    return out
+
+
+def replaced(mod: Any, ours: Mapping[str, Any]) -> Any:
+    """Return a module with functions in place of those with their names; ``mod`` is not changed."""
+    out = mod.clone()
+    for gvar, _ in mod.functions_items():
+        if gvar.name_hint in ours:
+            out.update_func(gvar, ours[gvar.name_hint])
+    return out
+
+
+def _longest(func: Any) -> int:
+    """The iterations of the longest nest of loops around a block."""
+    counts = [0]
+
+    def note(block: Any) -> None:
+        counts.append(prod(static(v.dom.extent) or 1 for v in block.iter_vars))
+
+    tvm_ffi.structural_walk(func.body, (SBlock, note))
+    return max(counts)
