@@ -23,9 +23,12 @@ from ...analysis.blocks.tir import static
 from ...analysis.support.tvm_compat import SBlock
 from ..dims.symbolic_dims import rooted
 from ..dims.symbolic_dims import static as is_static
-from .schedule import schedule
+from .nest.vector_functions import is_expanded
+from .schedule import PLAIN, schedule
 from .scheduled import Scheduled
 
+#: The names of rules: elements one by one, and loops as they are.
+POINTWISE, SERIAL = "pointwise", "serial"
 #: The fewest iterations of a loop nest that are worth it: they take some microseconds, and a
 #: schedule takes LLVM 50 to 200 ms.
 FEWEST = 1 << 15
@@ -34,7 +37,8 @@ FEWEST = 1 << 15
 def scheduled_functions(mod: Any, target: Any, cores: int = 1) -> dict[str, Any]:
     """Return schedules of the long PrimFuncs of a module, by the functions' names.
 
-    Functions with symbolic shapes, and those that `schedule` refuses, have none.
+    Functions with symbolic shapes, those that `schedule` refuses, and those that gain nothing have
+    none.
 
     Args:
         mod: A module of Relax functions and PrimFuncs, after fusion.
@@ -49,7 +53,7 @@ def scheduled_functions(mod: Any, target: Any, cores: int = 1) -> dict[str, Any]
     for gvar, func in mod.functions_items():
         if isinstance(func, tirx.PrimFunc) and is_static(func) and _longest(func) >= FEWEST:
             result = schedule(func, divided)
-            if isinstance(result, Scheduled):
+            if isinstance(result, Scheduled) and _gains(func, result):
                 out[gvar.name_hint] = rooted(result.func)
     return out
 
@@ -61,6 +65,27 @@ def replaced(mod: Any, ours: Mapping[str, Any]) -> Any:
         if gvar.name_hint in ours:
             out.update_func(gvar, ours[gvar.name_hint])
     return out
+
+
+def _gains(func: Any, result: Scheduled) -> bool:
+    """Return whether a schedule is expected to be faster than the loops of the function.
+
+    LLVM vectorises one operator on elements as well, except for functions that it calls for each
+    element. Where a kernel fits no rule, its loops are those that the function has.
+    """
+    if SERIAL in result.rules or PLAIN in result.rules:
+        return False
+    if set(result.rules) != {POINTWISE}:
+        return True
+    blocks: list[Any] = []
+    expanded: list[Any] = []
+
+    def called(call: Any) -> None:
+        if is_expanded(call):
+            expanded.append(call)
+
+    tvm_ffi.structural_walk(func.body, [(SBlock, blocks.append), (tvm.ir.Call, called)])
+    return len(blocks) > 2 or bool(expanded)  # the root is one
 
 
 def _longest(func: Any) -> int:

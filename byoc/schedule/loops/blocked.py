@@ -122,6 +122,8 @@ def _slices(kernel: Kernel, buffer: Any, writers: Sequence[Kernel]) -> _BlockedS
         if len(dims) != 1:
             continue
         (dim,) = dims
+        if dim == len(items(buffer.ty.shape)) - 1:  # slices of neighbours have no vectors
+            continue
         simplify = kernel.analyzer.simplify
         plain = all(simplify(items(e.indices)[dim]).same_as(axis.var) for e in reads)
         if not plain or not all(_writes(w, dim, axis) for w in writers):

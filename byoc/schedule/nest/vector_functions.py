@@ -72,6 +72,11 @@ def _rule(call: Any) -> Rule | None:
     return _RULES.get(str(call.op.name).rpartition(".")[2])
 
 
+def is_expanded(call: Any) -> bool:
+    """Return whether a call has a vector form here, which LLVM does not have."""
+    return not is_guard(call) and _rule(call) is not None
+
+
 def vectorizable(expr: Any, axis: Any) -> bool:
     """Return whether an expression can be vectorised along an axis.
 
