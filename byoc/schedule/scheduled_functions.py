@@ -20,6 +20,7 @@ import tvm_ffi
 from tvm import tirx
 
 from ...analysis.blocks.tir import static
+from ...analysis.lifting.tir.node import items
 from ...analysis.support.tvm_compat import SBlock
 from ..dims.symbolic_dims import rooted
 from ..dims.symbolic_dims import static as is_static
@@ -30,8 +31,8 @@ from .scheduled import Scheduled
 #: The names of rules: elements one by one, and loops as they are.
 POINTWISE, SERIAL = "pointwise", "serial"
 #: The fewest iterations of a loop nest that are worth it: they take some microseconds, and a
-#: schedule takes LLVM 50 to 200 ms.
-FEWEST = 1 << 15
+#: schedule takes LLVM 50 to 200 ms. A function that LLVM calls for each element counts as so many.
+FEWEST, CALLED = 1 << 15, 8
 
 
 def scheduled_functions(mod: Any, target: Any, cores: int = 1) -> dict[str, Any]:
@@ -51,10 +52,14 @@ def scheduled_functions(mod: Any, target: Any, cores: int = 1) -> dict[str, Any]
     divided = tvm.target.Target({**config, "num-cores": cores})
     out: dict[str, Any] = {}
     for gvar, func in mod.functions_items():
-        if isinstance(func, tirx.PrimFunc) and is_static(func) and _longest(func) >= FEWEST:
-            result = schedule(func, divided)
-            if isinstance(result, Scheduled) and _gains(func, result):
-                out[gvar.name_hint] = rooted(result.func)
+        if not isinstance(func, tirx.PrimFunc) or not is_static(func):
+            continue
+        blocks, called = _blocks(func), _has_expanded(func)
+        if max(map(_iterations, blocks), default=0) * (CALLED if called else 1) < FEWEST:
+            continue
+        result = schedule(func, divided)
+        if isinstance(result, Scheduled) and _gains(result, len(blocks) > 1 or called):
+            out[gvar.name_hint] = rooted(result.func)
     return out
 
 
@@ -67,33 +72,39 @@ def replaced(mod: Any, ours: Mapping[str, Any]) -> Any:
     return out
 
 
-def _gains(func: Any, result: Scheduled) -> bool:
+def _gains(result: Scheduled, fuses: bool) -> bool:
     """Return whether a schedule is expected to be faster than the loops of the function.
 
     LLVM vectorises one operator on elements as well, except for functions that it calls for each
     element. Where a kernel fits no rule, its loops are those that the function has.
+
+    Args:
+        result: The schedule.
+        fuses: The function has several nests of loops, or such calls.
     """
     if SERIAL in result.rules or PLAIN in result.rules:
         return False
-    if set(result.rules) != {POINTWISE}:
-        return True
+    return fuses or set(result.rules) != {POINTWISE}
+
+
+def _blocks(func: Any) -> list[Any]:
+    """The blocks that have axes."""
     blocks: list[Any] = []
-    expanded: list[Any] = []
+    tvm_ffi.structural_walk(func.body, (SBlock, blocks.append))
+    return [b for b in blocks if items(b.iter_vars)]
 
-    def called(call: Any) -> None:
+
+def _iterations(block: Any) -> int:
+    return prod(static(v.dom.extent) or 1 for v in items(block.iter_vars))
+
+
+def _has_expanded(func: Any) -> bool:
+    """Whether the function has a call for which a schedule has vectors, and LLVM has none."""
+    found: list[Any] = []
+
+    def note(call: Any) -> None:
         if is_expanded(call):
-            expanded.append(call)
+            found.append(call)
 
-    tvm_ffi.structural_walk(func.body, [(SBlock, blocks.append), (tvm.ir.Call, called)])
-    return len(blocks) > 2 or bool(expanded)  # the root is one
-
-
-def _longest(func: Any) -> int:
-    """The iterations of the longest nest of loops around a block."""
-    counts = [0]
-
-    def note(block: Any) -> None:
-        counts.append(prod(static(v.dom.extent) or 1 for v in block.iter_vars))
-
-    tvm_ffi.structural_walk(func.body, (SBlock, note))
-    return max(counts)
+    tvm_ffi.structural_walk(func.body, (tvm.ir.Call, note))
+    return bool(found)

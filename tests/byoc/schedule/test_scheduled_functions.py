@@ -36,6 +36,15 @@ def gates(shape: Any, dtype: str = "float32") -> tvm.IRModule:
     return fuse(relax.transform.LegalizeOps()(mod))
 
 
+def one(shape: Any, expr: Any) -> tvm.IRModule:
+    """A module with one operator on `x`."""
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType(shape, "float32"))
+    with builder.function("main", [x]):
+        builder.emit_func_output(builder.emit(expr(x)))
+    return fuse(relax.transform.LegalizeOps()(builder.get()))
+
+
 def expected(x: Any, s: Any, t: Any) -> Any:
     y = x.astype(np.float64) * s + t
     return y * np.clip(y + 3, 0, 6) / 6
@@ -99,6 +108,53 @@ def test_nan_and_infinities_are_kept() -> None:
 @pytest.mark.parametrize("shape", [SHORT, (64, FEWEST // 64 - 1)])
 def test_short_functions_stay(shape: Any) -> None:
     assert scheduled_functions(gates(shape), "llvm") == {}
+
+
+STAYING = {
+    "one operator on elements": (LONG, nn.relu),
+    "a transpose": (LONG, op.permute_dims),
+    "a padded copy": (LONG, lambda x: nn.pad(x, (1, 1, 1, 1))),
+    "sums that depend on each other": (LONG, lambda x: op.cumsum(x, 1)),
+    "pairs that depend on each other": (LONG, lambda x: op.argmax(x, 1)),
+}
+
+
+@pytest.mark.parametrize("name", STAYING)
+def test_what_gains_nothing_stays(name: str) -> None:
+    assert scheduled_functions(one(*STAYING[name]), "llvm") == {}
+
+
+@pytest.mark.parametrize(
+    ("expr", "oracle"),
+    [(op.exp, np.exp), (lambda x: op.mean(x, [1]), lambda x: x.mean(1))],
+    ids=["a function of each element", "a reduction"],
+)
+def test_one_operator_is_scheduled(expr: Any, oracle: Any) -> None:
+    mod, (x, *_) = one(LONG, expr), arrays(LONG)
+    assert len(scheduled_functions(mod, "llvm")) == 1
+    got = run(cpu_program(mod, "llvm", ())[0], [x])
+    np.testing.assert_allclose(got, oracle(x.astype(np.float64)), rtol=2e-6, atol=2e-6)
+
+
+def test_functions_of_each_element_count_more() -> None:
+    shape = (FEWEST // 16,)
+    gelu, mean = one(shape, op.exp), one(shape, lambda x: op.sum(x, [0]))
+    assert scheduled_functions(gelu, "llvm") == {} == scheduled_functions(mean, "llvm")
+    assert len(scheduled_functions(one((FEWEST // 8,), op.exp), "llvm")) == 1
+
+
+def test_a_pool_of_neighbouring_channels_has_vectors() -> None:
+    """Copies in blocks of one channel would have none."""
+    mod = one((1, 112, 112, 64), lambda x: nn.max_pool2d(x, (3, 3), (2, 2), (1, 1, 1, 1),
+                                                         layout="NHWC"))  # fmt: skip
+    (ours,) = scheduled_functions(mod, "llvm").values()
+    outer = [loop for loop in loops(ours) if int(loop.kind) == tirx.ForKind.SERIAL]
+    assert all(int(loop.extent) != 64 for loop in outer)
+    x = np.random.default_rng(0).standard_normal((1, 112, 112, 64)).astype("float32")
+    around = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)), constant_values=-np.inf)
+    windows = np.lib.stride_tricks.sliding_window_view(around, (3, 3), (1, 2))[:, ::2, ::2]
+    got = run(cpu_program(mod, "llvm", ())[0], [x])
+    np.testing.assert_array_equal(got, windows.max((-1, -2)))
 
 
 def test_symbolic_functions_stay() -> None:
