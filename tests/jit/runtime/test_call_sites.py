@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from opinfo.byoc.codegen import export
 from opinfo.byoc.codegen.compilers import toolchain
 from opinfo.jit import compile_shapes
 from opinfo.jit.compile.call_site_code import runtime
@@ -28,6 +29,8 @@ def test_what_all_call_sites_do_is_compiled_once(
         write(stage, command, *more)
 
     monkeypatch.setattr(toolchain, "_write", noted)
+    others = ("-O1", "-DOF_A_BACKEND")  # code of backends has options of its own
+    monkeypatch.setattr(export, "OPTIONS", (*export.OPTIONS, *others))
     compile_shapes(modules.dense(3))
     assert any("opinfo_jit::call(0, self" in text for text in compiled)
     assert runtime() not in compiled
