@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -99,7 +100,9 @@ def test_an_input_of_8_bits_is_named(tmp_path: Path) -> None:
         from_program(program)
 
 
-POWERS = (lambda n: n**0.5, lambda n: n**-1, lambda n: n**1.5 + 1 / 3, lambda n: 2.0**n)
+POWERS: tuple[Callable[[Any], Any], ...] = (
+    lambda n: n**0.5, lambda n: n**-1, lambda n: n**1.5 + 1 / 3, lambda n: 2.0**n,
+)  # fmt: skip
 
 
 def test_powers_of_sizes_are_numbers(tmp_path: Path) -> None:

@@ -63,12 +63,17 @@ def shared(
         jobs: list[tuple[Sequence[str], str]] = []
         for k, file in enumerate(files):
             if is_source(file):
-                own = alone.get(Path(file).read_text("utf-8")) if alone else None
+                own = alone.get(_text(file)) if alone else None
                 words = (split if own is None else steps([*OPTIONS, *own])).compiling
                 files[k] = str(Path(folder) / f"{k}.o")
                 jobs.append(([compiler, "-c", "-fPIC", *words, file], files[k]))
         _compile_at_once(jobs)
         _write("link", [compiler, "-shared", "-fPIC", *kind, *files, *split.linking], output)
+
+
+def _text(source: str) -> str:
+    """Return a source, in which names of files may have any bytes."""
+    return Path(source).read_text("utf-8", "surrogateescape")
 
 
 def object_file(output: str, source: str, options: Sequence[str]) -> None:

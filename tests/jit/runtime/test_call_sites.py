@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from opinfo.byoc.codegen import export
 from opinfo.byoc.codegen.compilers import toolchain
 from opinfo.jit import compile_shapes
 from opinfo.jit.compile.call_site_code import runtime
@@ -30,7 +29,7 @@ def test_what_all_call_sites_do_is_compiled_once(
 
     monkeypatch.setattr(toolchain, "_write", noted)
     others = ("-O1", "-DOF_A_BACKEND")  # code of backends has options of its own
-    monkeypatch.setattr(export, "OPTIONS", (*export.OPTIONS, *others))
+    monkeypatch.setattr("opinfo.byoc.codegen.export.OPTIONS", (*toolchain.OPTIONS, *others))
     compile_shapes(modules.dense(3))
     assert any("opinfo_jit::call(0, self" in text for text in compiled)
     assert runtime() not in compiled
