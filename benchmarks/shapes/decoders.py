@@ -83,16 +83,28 @@ def steps(model: Any, count: int) -> Iterator[tuple[Array, Array, float]]:
         ids = logits.argmax(-1)[:, None]
 
 
-def row(architecture: str, frontend: str, layers: int, race: bool = True) -> str:
-    """Return a line with times and the largest difference; raises `ArithmeticError` above 1e-4."""
+def _planned(mod: Any) -> str:
+    """Plan a module, and return how long that took."""
+    import opinfo
+
+    begin = time.process_time()
+    opinfo.plan(mod)
+    return f"planned in {time.process_time() - begin:.1f} s, "
+
+
+def row(
+    architecture: str, frontend: str, layers: int, race: bool = True, plans: bool = True
+) -> str:
+    """Return a line with times and the largest difference; raises `ArithmeticError` above 1e-4.
+
+    ``plans``: whether its layouts are planned, too.
+    """
     import opinfo
     from benchmarks.common.decoders.torch_decoders import network
 
     model = network(architecture, num_hidden_layers=layers)
     mod = module(model, frontend)
-    begin = time.process_time()
-    opinfo.plan(mod)
-    planned = time.process_time() - begin
+    planned = _planned(mod) if plans else ""
     begin = time.process_time()
     written = opinfo.transform.AppendToCaches()(mod)
     compiled = opinfo.compile(written, shapes="generic", race=race)
@@ -115,7 +127,7 @@ def row(architecture: str, frontend: str, layers: int, race: bool = True) -> str
     if not apart <= TOLERANCE:
         raise ArithmeticError(f"the logits differ by {apart:.1e} of the largest")
     ratio = median(ours) / median(theirs)
-    return (f"{architecture}.{frontend}: planned in {planned:.1f} s, compiled in {built:.1f} s of "
+    return (f"{architecture}.{frontend}: {planned}compiled in {built:.1f} s of "
             f"CPU; {apart:.1e} apart; a step takes {median(ours) * 1e3:.2f} ms, {ratio:.2f} x "
             "transformers")  # fmt: skip
 

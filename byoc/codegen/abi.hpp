@@ -2,9 +2,10 @@
 // fraction of a second, the C++ headers of tvm_ffi take several.
 #ifndef OPINFO_ABI
 #define OPINFO_ABI
+#include <pthread.h>  // <mutex> is a quarter of the time to compile this
+
 #include <cstring>
 #include <initializer_list>
-#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -115,15 +116,16 @@ class Constants {
 
   // Once, whoever else loads the library.
   int load(const TVMFFIAny* args, TVMFFIAny* result) {
-    std::call_once(once_, [&] {
+    pthread_mutex_lock(&lock_);
+    if (!loaded_) {
       auto* cell = reinterpret_cast<const TVMFFISeqCell*>(
           reinterpret_cast<char*>(args->v_obj) + sizeof(TVMFFIObject));
-      for (int64_t k = 0; k < cell->size; ++k) {
-        const TVMFFIAny& a = static_cast<const TVMFFIAny*>(cell->data)[k];
-        TVMFFIObjectIncRef(a.v_obj);
-        kept_.push_back(a.v_obj);
-      }
-    });
+      auto* values = static_cast<const TVMFFIAny*>(cell->data);
+      for (int64_t k = 0; k < cell->size; ++k) TVMFFIObjectIncRef(values[k].v_obj);
+      for (int64_t k = 0; k < cell->size; ++k) kept_.push_back(values[k].v_obj);
+      loaded_ = true;
+    }
+    pthread_mutex_unlock(&lock_);
     *result = integer(0);
     return 0;
   }
@@ -137,7 +139,8 @@ class Constants {
   }
 
  private:
-  std::once_flag once_;
+  pthread_mutex_t lock_ = PTHREAD_MUTEX_INITIALIZER;
+  bool loaded_ = false;
   std::vector<TVMFFIObjectHandle> kept_;
 };
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, BinaryIO
 
 import tvm
@@ -61,6 +62,7 @@ asm(".globl {symbol}\\n.set {symbol}, opinfo_mark + {offset}\\n");
 def export_library(
     program: Any, library: Path | str, options: Sequence[str] = (),
     data: Mapping[str, Sequence[Any]] | None = None,
+    alone: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> None:  # fmt: skip
     """Write a program of TVM as a shared library.
 
@@ -69,6 +71,8 @@ def export_library(
         library: The path of the library.
         options: Further options of the C++ compiler.
         data: Tensors by the symbol through which the program's code reads them, see `embedded`.
+        alone: C++ by its text that is compiled with these options instead of ``options``, so its
+            object is kept for all libraries, whatever options other code has.
 
     Raises:
         CompilerError: The compiler or the linker fails.
@@ -76,10 +80,10 @@ def export_library(
     parts = data or {}
     if appends(str(cc.get_cc())):
         behind: list[_Placed] = []
-        _export(program, library, options, partial(_behind, parts, behind))
+        _export(program, library, options, partial(_behind, parts, behind), alone)
         if not behind or append(Path(library), behind[-1].end, partial(_write, behind)):
             return
-    _export(program, library, options, partial(_included, parts))
+    _export(program, library, options, partial(_included, parts), alone)
 
 
 @dataclass(frozen=True)
@@ -96,9 +100,12 @@ class _Placed:
         return self.offset + size(self.tensors)
 
 
-def _export(program: Any, library: Path | str, options: Sequence[str], pack: Any) -> None:
-    program.export_library(str(library), fcompile=shared, fpack_imports=pack,
-                           options=[*OPTIONS, *options])  # fmt: skip
+def _export(
+    program: Any, library: Path | str, options: Sequence[str], pack: Any,
+    alone: Mapping[str, Sequence[str]],
+) -> None:  # fmt: skip
+    program.export_library(str(library), fcompile=partial(shared, alone=alone),
+                           fpack_imports=pack, options=[*OPTIONS, *options])  # fmt: skip
 
 
 def _behind(

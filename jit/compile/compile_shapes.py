@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import relax, tirx
 from tvm.support import cc
 
@@ -42,6 +43,7 @@ from ..config.named_dims import resolved
 from ..config.strategy import Config, Strategy, checked_config
 from ..kernels.build_kernel import compiled
 from ..kernels.simplify import simplified
+from .call_site_code import runtime
 from .library_calls import dispatch_to_backends
 from .pack_weights import pack_weights
 from .specialize import by_function, specialize_shapes
@@ -50,6 +52,7 @@ from .specialized_function import Specialized, SpecializedFunction
 RESHAPE = tvm.ir.Op.get("relax.reshape")
 #: C++ options: two libraries in a process must not share their inline variables.
 OPTIONS = ["-fno-gnu-unique"]
+INCLUDES = [f"-I{path}" for path in tvm_ffi.libinfo.include_paths()]
 
 
 @dataclass(frozen=True)
@@ -148,7 +151,8 @@ def _specialize_and_link(
     library = folder.path / "model.so"
     stage("linking")
     flags = [*OPTIONS, *(() if dispatched is None else dispatched.options)]
-    export_library(built, library, flags)
+    # Options of backends differ by model, and what all call sites do takes seconds to compile.
+    export_library(built, library, flags, alone={runtime(): [*OPTIONS, "-std=c++17", *INCLUDES]})
     if regions:
         check_calls(load_checked(str(library), tvm.cpu()), regions)
     return CompiledShapes(library, specialized.functions, dispatched, folder)

@@ -32,6 +32,7 @@ from opinfo.byoc.backends.common.kept_file import DIGEST
 from opinfo.byoc.backends.onednn.runtime_object import runtime_objects
 from opinfo.cli import app, main
 
+from ..common.kept_objects import keep_objects
 from .pages import ROOT, Block, blocks, name, pages
 
 PAGES = {name(p): p for p in pages()}
@@ -90,6 +91,7 @@ def folder(models: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     for path in models.iterdir():
         (tmp_path / path.name).symlink_to(path)
     monkeypatch.chdir(tmp_path)
+    keep_objects(monkeypatch)
     monkeypatch.setenv("OPINFO_CACHE", str(cache))
     return tmp_path
 

@@ -44,4 +44,5 @@ def test_windows_slide_beside_caches_that_grow() -> None:
 def test_logits_are_those_of_transformers(architecture: str, frontend: str, layers: int) -> None:
     assert TOLERANCE == 1e-4
     # raises where they differ by more
-    assert "apart" in row(architecture, frontend, layers, race=False)
+    plans = (architecture, frontend) == ("llama", "torch")
+    assert "apart" in row(architecture, frontend, layers, race=False, plans=plans)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <mutex>
 
 #define OPINFO_EXPORT(symbol) \
   OPINFO_FUNCTION(symbol) { return symbol##_.safe_call(args, count, result); }

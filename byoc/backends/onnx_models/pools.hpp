@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <condition_variable>
+#include <mutex>
 
 // Defined where other code of the library uses GNU OpenMP, and where it uses OpenVINO.
 extern "C" {

@@ -5,6 +5,8 @@
 #endif
 #include <openvino/c/openvino.h>
 
+#include <mutex>
+
 extern "C" {
 __attribute__((weak, visibility("hidden"))) char opinfo_has_openvino = 1;
 }

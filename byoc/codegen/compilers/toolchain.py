@@ -8,9 +8,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from tvm.support import cc
@@ -44,9 +45,14 @@ class CompilerError(RuntimeError):
 
 
 def shared(
-    output: str, objects: Sequence[str] | str, options: Sequence[str] | None = None, **_: Any
-) -> None:
-    """Compile and link a shared library. Raises `CompilerError`."""
+    output: str, objects: Sequence[str] | str, options: Sequence[str] | None = None,
+    alone: Mapping[str, Sequence[str]] = MappingProxyType({}), **_: Any,
+) -> None:  # fmt: skip
+    """Compile and link a shared library; ``alone``: see `export_library`.
+
+    Raises:
+        CompilerError: The compiler or the linker fails.
+    """
     compiler = cc.get_cc()
     if compiler is None:
         raise CompilerError("no C++ compiler on PATH: install g++ or clang++", broken=True)
@@ -57,10 +63,17 @@ def shared(
         jobs: list[tuple[Sequence[str], str]] = []
         for k, file in enumerate(files):
             if is_source(file):
+                own = alone.get(_text(file)) if alone else None
+                words = (split if own is None else steps([*OPTIONS, *own])).compiling
                 files[k] = str(Path(folder) / f"{k}.o")
-                jobs.append(([compiler, "-c", "-fPIC", *split.compiling, file], files[k]))
+                jobs.append(([compiler, "-c", "-fPIC", *words, file], files[k]))
         _compile_at_once(jobs)
         _write("link", [compiler, "-shared", "-fPIC", *kind, *files, *split.linking], output)
+
+
+def _text(source: str) -> str:
+    """Return a source, in which names of files may have any bytes."""
+    return Path(source).read_text("utf-8", "surrogateescape")
 
 
 def object_file(output: str, source: str, options: Sequence[str]) -> None:

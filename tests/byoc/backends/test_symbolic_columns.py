@@ -102,17 +102,34 @@ def test_products_equal_those_of_numpy(cpu: str, name: str) -> None:
         check_close(got, expected, p.dtype)
 
 
-@pytest.mark.parametrize("rows", [1, V])
-def test_rows_that_are_one_or_as_many_as_columns(rows: Any) -> None:
+CHAIN = Product(Quantized((7, 96), zeros="float16"), after="silu")
+ROWS = {"one_row": 1, "as_many_rows": V}
+DEPTHS = {"symbolic_columns": V, "five_columns": 5}
+
+
+@cache
+def _together() -> CompiledModule:
+    """What the tests below call, in one library: g++ compiles what all products need once."""
+    several = {"chain": _module({"main": CHAIN})}
+    several |= {name: _module({"main": PRODUCTS["4 bits"]}, rows) for name, rows in ROWS.items()}
+    several |= {name: _symbolic_depth((K, 12, 3), count) for name, count in DEPTHS.items()}
+    functions = {name: mod["main"].with_attr("global_symbol", name)
+                 for name, mod in several.items()}  # fmt: skip
+    compiled = compile_module(tvm.IRModule(functions), BACKENDS)
+    check_every_product_taken(compiled, len(functions))
+    return compiled
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_that_are_one_or_as_many_as_columns(name: str) -> None:
     p = _of(PRODUCTS["4 bits"], 33)
-    machine = compile_module(_module({"main": p}, rows), BACKENDS).machine()
-    x = np.random.default_rng(0).standard_normal((1 if rows == 1 else 33, p.depth))
+    x = np.random.default_rng(0).standard_normal((1 if ROWS[name] == 1 else 33, p.depth))
     z, bias = (np.zeros(s, "float32") for s in ((len(x), p.columns), p.columns))
     tensors = map(tvm.runtime.tensor, (x.astype("float32"), z, bias, *p.weights.arrays()))
-    np.testing.assert_allclose(machine["main"](*tensors).numpy(), p.expected(x, z), 1e-4, 1e-4)
+    found = _together().machine()[name](*tensors).numpy()
+    np.testing.assert_allclose(found, p.expected(x, z), 1e-4, 1e-4)
 
 
-CHAIN = Product(Quantized((7, 96), zeros="float16"), after="silu")
 WRONG = {
     ("words", (6, 12)): r"weights of shape \[6, 12\] have 6 columns, expected 7 as in the result",
     ("scales", (6, 3)): r"weights of shape \[6, 3\] have 6 columns, expected 7",
@@ -122,11 +139,6 @@ WRONG = {
     ("bias", (6,)): r"an operand of shape \[6\] does not broadcast to the result of \[3, 7\]",
     ("z", (3, 6)): r"an operand of shape \[3, 6\] does not broadcast to the result of \[3, 7\]",
 }
-
-
-@cache
-def _chain() -> Any:
-    return compile_module(_module({"main": CHAIN}), BACKENDS)
 
 
 def _tensors() -> dict[str, Any]:
@@ -140,15 +152,16 @@ def _tensors() -> dict[str, Any]:
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_region_refuses_shapes_that_contradict(wrong: tuple[str, tuple[int, ...]]) -> None:
-    library = tvm.runtime.load_module(str(_chain().library))
-    region, arrays = library.get_function("weight_only_0", query_imports=True), _tensors()
+    library = tvm.runtime.load_module(str(_together().library))
+    (symbol,) = (t.symbol for t in _together().dispatched.taken if "relax.nn.silu" in t.ops)
+    region, arrays = library.get_function(symbol, query_imports=True), _tensors()
     tensors = {name: tvm.runtime.tensor(a) for name, a in arrays.items()}
     region(*tensors.values())
     expected = CHAIN.expected(arrays["x"], arrays["z"])
     np.testing.assert_allclose(tensors["out"].numpy(), expected, 1e-4, 1e-4)
     name, shape = wrong
     tensors[name] = tvm.runtime.tensor(np.zeros(shape, arrays[name].dtype))
-    with pytest.raises(ValueError, match=f"weight_only_0: {WRONG[wrong]}"):
+    with pytest.raises(ValueError, match=f"{symbol}: {WRONG[wrong]}"):
         region(*tensors.values())
 
 
@@ -158,7 +171,7 @@ def test_a_call_refuses_weights_that_contradict(name: str, shape: tuple[int, ...
     arrays[name] = np.zeros(shape, arrays[name].dtype)
     order = ("x", "z", "bias", "words", "scales", "zeros")
     with pytest.raises(RuntimeError, match=r"shape\[0\] mismatch"):
-        _chain().machine()["main"](*(tvm.runtime.tensor(arrays[n]) for n in order))
+        _together().machine()["chain"](*(tvm.runtime.tensor(arrays[n]) for n in order))
 
 
 def _symbolic_depth(extents: tuple[Any, Any, Any], columns: Any) -> Any:
@@ -175,16 +188,14 @@ def _symbolic_depth(extents: tuple[Any, Any, Any], columns: Any) -> Any:
     return builder.get()
 
 
-@pytest.mark.parametrize("columns", [V, 5])
-def test_rows_of_another_length_are_an_error(columns: Any) -> None:
-    made = compile_module(_symbolic_depth((K, 12, 3), columns), BACKENDS)
-    assert [t.backend for t in made.dispatched.taken] == ["weight_only"]
+@pytest.mark.parametrize("name", DEPTHS)
+def test_rows_of_another_length_are_an_error(name: str) -> None:
     words, scales = replace(CHAIN.weights, shape=(5, 96), scales="float32").arrays()[:2]
     x = np.zeros((2, 95), "float32")
     with pytest.raises(
         ValueError, match=r"activations of shape \[2, 95\] have 95 values, expected 96"
     ):
-        made.machine()["main"](*map(tvm.runtime.tensor, (x, words, scales)))
+        _together().machine()[name](*map(tvm.runtime.tensor, (x, words, scales)))
 
 
 def test_symbolic_groups_stay() -> None:
@@ -206,5 +217,5 @@ def test_tensors_without_elements_that_numpy_made() -> None:
     given = {**_tensors(), "x": np.zeros((0, 96), "float32"), "z": np.zeros((0, 7), "float32")}
     order = ("x", "z", "bias", "words", "scales", "zeros")
     views = [tvm_ffi.from_dlpack(given[name], require_alignment=1) for name in order]
-    result = _chain().machine()["main"](*views)
+    result = _together().machine()["chain"](*views)
     assert np.from_dlpack(result).shape == (0, 7)

@@ -241,13 +241,15 @@ def test_a_region_takes_only_the_tensors_that_it_was_made_for() -> None:
         region(tvm.runtime.tensor(np.zeros((4, 6), "float32")), two, out)
 
 
-def test_a_region_without_an_engine_goes_to_tvm(monkeypatch: pytest.MonkeyPatch) -> None:
-    def build(emit: Any, rng: Any, x: Any) -> Any:
-        y = emit(nn.relu(emit(nn.conv2d(x, const(rng, 8, 4, 3, 3)))))
-        return emit(nn.relu(emit(nn.conv2d(y, const(rng, 13, 8, 1, 1)))))
+def _last_without_engine(emit: Any, rng: Any, x: Any) -> Any:
+    """Two regions, of which the stub's cuDNN has no engine for the last."""
+    y = emit(nn.relu(emit(nn.conv2d(x, const(rng, 8, 4, 3, 3)))))
+    return emit(nn.relu(emit(nn.conv2d(y, const(rng, 13, 8, 1, 1)))))
 
+
+def test_a_region_without_an_engine_goes_to_tvm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("opinfo.byoc.building.build_library.runs_here", lambda _: True)
-    mod = nets.net(build, (1, 4, 6, 6), legal=False)
+    mod = nets.net(_last_without_engine, (1, 4, 6, 6), legal=False)
     told = "no kernel for it on this device: .*cudnn_.: no engine of cuDNN .* w,13,8,1,1"
     with pytest.warns(UserWarning, match=told):
         made = compile_module(mod, [on_stub("cudnn")], plan=False)
@@ -259,14 +261,11 @@ def test_a_region_without_an_engine_goes_to_tvm(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_region_without_an_engine_raises_where_there_was_no_gpu() -> None:
-    def build(emit: Any, rng: Any, x: Any) -> Any:
-        return emit(nn.conv2d(x, const(rng, 13, 4, 1, 1)))
-
-    made = compile_module(nets.net(build, (1, 4, 6, 6), legal=False), [on_stub("cudnn")],
-                          plan=False)  # fmt: skip
-    (taken,) = made.dispatched.taken
+    mod = nets.net(_last_without_engine, (1, 4, 6, 6), legal=False)
+    made = compile_module(mod, [on_stub("cudnn")], plan=False)
+    _, taken = made.dispatched.taken
     x = tvm.runtime.tensor(np.zeros((1, 4, 6, 6), "float32"))
-    with pytest.raises(RuntimeError, match=f"^{taken.symbol}: no engine of cuDNN .* w,13,4,1,1"):
+    with pytest.raises(RuntimeError, match=f"^{taken.symbol}: no engine of cuDNN .* w,13,8,1,1"):
         made.machine()["main"](x)
 
 

@@ -3,6 +3,7 @@
 #include <tvm/ffi/extra/c_env_api.h>
 
 #include <map>
+#include <mutex>
 #include <sstream>
 #include <tuple>
 

@@ -1,6 +1,7 @@
 
 // Regions as functions of TVM. It follows recipe.hpp.
 #include <atomic>
+#include <mutex>
 
 namespace opinfo_onednn {
 namespace {

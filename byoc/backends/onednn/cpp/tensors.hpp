@@ -3,6 +3,7 @@
 // follows primitives.hpp.
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 
 namespace opinfo_onednn {
 namespace {
