@@ -79,11 +79,12 @@ def _max_pool(rank: int) -> Converter:
         padding, dilation = (_each(args[name], rank) for name in ("padding", "dilation"))
         if is_read(node, 1):
 
-            def place(k: int, at: Any, step: Any) -> Any:
+            def place(k: int, size: Any, at: Any, step: Any) -> Any:
                 position = at * strides[k] - padding[k] + step * dilation[k]
-                return position, tirx.all(position >= 0, position < x.ty.shape[k - rank])
+                return position, tirx.all(position >= 0, position < size)
 
-            return largest(importer, x, importer._sizes_of(node, 0)[-rank:], kernel, place)
+            sizes = importer._sizes_of(node, 0)[-rank:]
+            return largest(importer, x, sizes, lambda k, _: kernel[k], place)
         batch = x if x.ty.ndim == rank + 2 else emit(relax.op.expand_dims(x, 0))
         out = emit(op(
             batch, pool_size=kernel, strides=strides, padding=padding, dilation=dilation,
@@ -146,14 +147,14 @@ def _adaptive_max_pool(rank: int) -> Converter:
                 out = op(x, pool_size=window, strides=window, layout=layout)
                 return [emit(out), None]
 
-        def place(k: int, at: Any, step: Any) -> Any:
-            size, count = x.ty.shape[k - rank], after[k]
-            position = tirx.floordiv(at * size, count) + step
-            return position, position < tirx.floordiv((at + 1) * size + count - 1, count)
+        def place(k: int, size: Any, at: Any, step: Any) -> Any:
+            position = tirx.floordiv(at * size, after[k]) + step
+            return position, position < tirx.floordiv((at + 1) * size + after[k] - 1, after[k])
 
-        extents = [tirx.floordiv(x.ty.shape[k - rank] + after[k] - 1, after[k]) + 1
-                   for k in range(rank)]  # fmt: skip
-        return largest(importer, x, after, extents, place)
+        def extent(k: int, size: Any) -> Any:
+            return tirx.floordiv(size + after[k] - 1, after[k]) + 1
+
+        return largest(importer, x, after, extent, place)
 
     return convert
 
