@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tvm import relax, tirx
@@ -45,8 +45,12 @@ def _statistics_norm(importer: Any, node: Any) -> Any:
 
 def _by_channel(emit: Any, args: Mapping[str, Any]) -> list[Any]:
     """Return the scale and the offset of each channel, which may be absent."""
-    x = args["input"]
-    size = relax.ShapeExpr([x.ty.shape[1]])
+    return _scale_and_offset(emit, args, [args["input"].ty.shape[1]])
+
+
+def _scale_and_offset(emit: Any, args: Mapping[str, Any], sizes: Sequence[Any]) -> list[Any]:
+    """Return the scale and the offset of these sizes: 1 and 0 where they are absent."""
+    x, size = args["input"], relax.ShapeExpr(sizes)
     absent = ((args["weight"], 1), (args["bias"], 0))
     return [
         emit(relax.op.full(size, relax.const(value, x.ty.dtype), str(x.ty.dtype)))
@@ -56,9 +60,17 @@ def _by_channel(emit: Any, args: Mapping[str, Any]) -> list[Any]:
 
 
 def _layer_norm(importer: Any, node: Any) -> Any:
-    """Convert native_layer_norm; only output 0."""
-    _check_dtype(importer.env[node.args[0]])
-    return importer._native_layer_norm(node)
+    """Convert native_layer_norm, over axes whose sizes may be symbolic; only output 0."""
+    args = arguments(importer, node)
+    emit, x = importer.block_builder.emit, args["input"]
+    _check_dtype(x)
+    count = len(args["normalized_shape"])
+    sizes = list(x.ty.shape)[x.ty.ndim - count :]
+    if all(isinstance(size, tirx.IntImm) for size in sizes):
+        return importer._native_layer_norm(node)  # what is absent becomes constants
+    scale, offset = _scale_and_offset(emit, args, sizes)
+    return emit(relax.op.nn.layer_norm(x, scale, offset, axes=list(range(-count, 0)),
+                                       epsilon=args["eps"]))  # fmt: skip
 
 
 def _check_dtype(x: Any) -> None:
