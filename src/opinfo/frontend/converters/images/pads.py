@@ -40,7 +40,7 @@ def _constant(importer: Any, node: Any) -> Any:
     untouched = [isinstance(a, int) and isinstance(b, int) and a == b == 0
                  for a, b in zip(before, after, strict=True)]  # fmt: skip
     return importer.block_builder.emit_te(
-        lambda data, *sizes: _surrounded(data, *sizes, untouched, value),
+        lambda data, first, sizes: _surrounded(data, first, sizes, untouched, value),
         x, list(map(_expr, before)), list(map(_expr, importer._sizes(node))),
         primfunc_name_hint="pad")  # fmt: skip
 
