@@ -24,6 +24,7 @@ from ..proofs.proof import Obligation, Proof
 from ..proposal.build import Rebuilt, rebuild
 from ..proposal.call_op import NotBuilt
 from ..proposal.proposal import Proposal
+from ..proposal.tvm_rules import rule_assumptions
 from ..real import AT_PLACES, TooLarge, equal_at_places, real
 from ..results.op_info import ASSUMED, Certificate, Refusal
 from ..terms.term import CallTerm, Int, TensorVar, Term, Var, as_int
@@ -74,7 +75,8 @@ def certify(
         return Misfit(str(error), proposal.name)
     # Results of different extern functions cannot be told apart at random points.
     tested = tested and not lifted.externs
-    return _staged(_compared(proposal, lifted, func, built, tested, rounded), lifted, func, built)
+    certificate = _compared(proposal, lifted, func, built, tested, rounded)
+    return _staged(certificate, proposal, lifted, func, built)
 
 
 def _for_sizes(
@@ -99,15 +101,22 @@ def lowers_to(proposal: Proposal, lifted: TensorExpression, func: Any) -> Certif
         built = rebuild(proposal, lifted)
     except NotBuilt as error:
         return Refusal(str(error), proposal.name)
-    return _staged(_rebuilt(proposal, lifted, func, built), lifted, func, built)
+    return _staged(_rebuilt(proposal, lifted, func, built), proposal, lifted, func, built)
 
 
 def _staged(
-    certificate: Certificate | Refusal, lifted: TensorExpression, func: Any, built: Rebuilt
+    certificate: Certificate | Refusal,
+    proposal: Proposal,
+    lifted: TensorExpression,
+    func: Any,
+    built: Rebuilt,
 ) -> Certificate | Refusal:
-    """The certificate with the number of buffers that the operator's lowering writes."""
+    """The certificate with what a rule of TVM assumes, and the buffers that the lowering writes."""
     if isinstance(certificate, Refusal):
         return certificate
+    if assumed_by_rule := rule_assumptions(proposal, lifted):
+        assumptions = (*certificate.assumptions, *assumed_by_rule)
+        certificate = replace(certificate, assumptions=assumptions)
     if lifted.externs:
         return _on_documentation(certificate, lifted)
     same = certificate.kind == "rebuilt" and isinstance(func, tirx.PrimFunc)

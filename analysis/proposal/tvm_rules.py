@@ -12,14 +12,22 @@ from ..terms.traversal import subterms
 from .lowering import lower_max_pool, lower_missing
 from .proposal import Constant, Proposal
 
+#: Of a maximum from the lowest finite number, where the operator's is from minus infinity.
+SOME_FINITE = "no window of a maximum is of minus infinity alone"
+
 
 def tvm_rule(proposal: Proposal, lifted: TensorExpression) -> Any:
     """Return TVM's rule if a PrimFunc is to be compared with what it makes; None for others."""
     return _of_pool(proposal, lifted) or _of_comparison(proposal)
 
 
+def rule_assumptions(proposal: Proposal, lifted: TensorExpression) -> tuple[str, ...]:
+    """Return where TVM's rule computes what the operator does."""
+    return () if _of_pool(proposal, lifted) is None else (SOME_FINITE,)
+
+
 def _of_pool(proposal: Proposal, lifted: TensorExpression) -> Any:
-    """The rule of a maximum pool that begins with the lowest number, which shows nowhere."""
+    """The rule of a maximum pool that begins with the lowest number: no window is of padding."""
     rule = lower_max_pool.TVM_RULES.get(proposal.name)
     if rule is None or not _has_lowest(lifted):
         return None

@@ -9,6 +9,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from opinfo.analysis.proposal.legalise import legalise_module
 from opinfo.frontend.formats.from_onnx import from_model
 from opinfo.testing.unoptimised import unoptimised
 from tests.models.weights import Array
@@ -54,7 +55,7 @@ def compare(proto: Any, *feeds: Mapping[str, Array], tolerance: float = 1e-5) ->
     """Import, compile once, and compare all outputs for each set of inputs; return the module."""
     session = session_of(proto)
     mod = from_model(proto, {})
-    machine = relax.VirtualMachine(unoptimised(mod), tvm.cpu())
+    machine = relax.VirtualMachine(unoptimised(legalise_module(mod)), tvm.cpu())
     assert feeds
     for feed in feeds:
         expected = session.run(None, dict(feed))
@@ -77,7 +78,7 @@ def reference(proto: Any, feed: Mapping[str, Array]) -> list[Array]:
 
 def outputs(proto: Any, *feeds: Mapping[str, Array]) -> list[Array]:
     """Import, compile once, call a model, and return the outputs of all calls in one list."""
-    machine = relax.VirtualMachine(unoptimised(from_model(proto, {})), tvm.cpu())
+    machine = relax.VirtualMachine(unoptimised(legalise_module(from_model(proto, {}))), tvm.cpu())
     results = []
     for feed in feeds:
         args = [tvm.runtime.tensor(np.require(feed[i.name], requirements="C"))

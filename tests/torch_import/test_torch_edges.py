@@ -10,6 +10,7 @@ import tvm
 from torch.nn import functional as F
 from tvm import relax
 
+from opinfo.analysis.proposal.legalise import legalise_module
 from opinfo.testing.unoptimised import unoptimised
 
 from .test_torch_programs import imported
@@ -19,7 +20,8 @@ INF = float("inf")
 
 def machine(function: Any, args: tuple[torch.Tensor, ...], shapes: Any = None) -> Any:
     """Return a call of a compiled function, which takes and returns tensors of torch."""
-    built = relax.VirtualMachine(unoptimised(imported(function, args, shapes)), tvm.cpu())
+    lowered = legalise_module(imported(function, args, shapes))  # by opinfo's rules for TVM's
+    built = relax.VirtualMachine(unoptimised(lowered), tvm.cpu())
 
     def call(*args: torch.Tensor) -> list[torch.Tensor]:
         out = built["main"](*map(tvm.runtime.from_dlpack, args))

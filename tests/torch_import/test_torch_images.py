@@ -79,6 +79,26 @@ def test_padding_by_symbolic_numbers_of_any_sign() -> None:
     agrees(padded, *((torch.randn(2, n),) for n in (5, 8, 3)), shapes=({1: DYNAMIC},))
 
 
+def test_the_size_of_a_padded_tensor_may_be_static() -> None:
+    """Then the symbols of the widths are in the PrimFunc only if they are passed to it."""
+
+    def padded(x: torch.Tensor, y: torch.Tensor) -> Any:
+        n = y.shape[0]
+        return F.pad(x, (n, 5 - n)), F.pad(x, (0, 0, n - 2, 2 - n), value=2.5)
+
+    runs = [(torch.randn(3, 5), torch.randn(n, 2)) for n in (3, 2, 5)]
+    agrees(padded, *runs, shapes=(None, {0: DYNAMIC}))
+
+
+def test_windows_of_symbolic_images_have_static_numbers() -> None:
+    def pools(x: torch.Tensor) -> Any:
+        return (F.adaptive_max_pool2d(x, (3, 2)),
+                *F.adaptive_max_pool2d(x, (1, 5), return_indices=True))  # fmt: skip
+
+    runs = [(torch.randn(2, 2, h, w),) for h, w in ((9, 8), (4, 5), (3, 7), (12, 3))]
+    agrees(pools, *runs, shapes=({2: DYNAMIC, 3: DYNAMIC},))
+
+
 def test_a_reflection_by_symbolic_numbers_is_refused() -> None:
     with pytest.raises(NotImplementedError, match=r"pads by \[0, .*make the sizes static"):
         imported(lambda x: F.pad(x, (0, x.shape[2] - 1), mode="reflect"),

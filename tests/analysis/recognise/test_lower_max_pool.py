@@ -15,6 +15,7 @@ from tvm import relax, tirx
 from opinfo.analysis import OpInfo, op_info
 from opinfo.analysis.proposal.legalise import legalise, legalise_module
 from opinfo.analysis.proposal.lowering.lower_max_pool import TVM_RULES, reads_in_each_window
+from opinfo.analysis.proposal.tvm_rules import SOME_FINITE
 from opinfo.testing.unoptimised import unoptimised
 
 from ..foreign.execute import difference
@@ -135,6 +136,22 @@ def test_the_pool_is_recovered_exactly(by_tvm: bool, shape: Any) -> None:
     assert isinstance(info, OpInfo)
     assert (info.name, info.certificate.kind) == ("relax.nn.max_pool2d", "rebuilt")
     assert info.attrs["padding"] == (1, 1, 1, 1)
+    assert (SOME_FINITE in info.certificate.assumptions) is by_tvm
+
+
+def test_an_answer_from_the_lowest_number_differs_for_infinities_only() -> None:
+    """TVM's PrimFunc has -3.4e38 of a window of -inf, and the operator -inf: it is assumed away."""
+    func = written("x 1,2,6; out 1,2,3", POOL.format(start=LOWEST, windows=3))
+    info = op_info(func)
+    assert isinstance(info, OpInfo)
+    assert SOME_FINITE in info.certificate.assumptions
+    x = _data(1, 2, 6)
+    out = tvm.runtime.tensor(np.zeros((1, 2, 3), "float32"))
+    tvm.compile(func.with_attr("global_symbol", "main"), "llvm")["main"](tvm.runtime.tensor(x), out)
+    (answer,) = _results(_module(1, x.shape, "float32", dict(info.attrs)), x)
+    same = out.numpy() == answer
+    np.testing.assert_array_equal(same, ~np.isneginf(answer))
+    assert 0 < same.sum() < same.size
 
 
 POOL = """

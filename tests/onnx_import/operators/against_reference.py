@@ -10,6 +10,7 @@ import tvm
 from onnx.reference import ReferenceEvaluator
 from tvm import relax
 
+from opinfo.analysis.proposal.legalise import legalise_module
 from opinfo.frontend.formats.from_onnx import from_model
 from opinfo.testing.unoptimised import unoptimised
 from tests.models.weights import Array
@@ -17,7 +18,7 @@ from tests.models.weights import Array
 
 def outputs(proto: Any, feed: Mapping[str, Array]) -> list[Array]:
     """Import, compile and call a model, and return its outputs."""
-    machine = relax.VirtualMachine(unoptimised(from_model(proto, {})), tvm.cpu())
+    machine = relax.VirtualMachine(unoptimised(legalise_module(from_model(proto, {}))), tvm.cpu())
     args = [tvm.runtime.tensor(np.require(feed[i.name], requirements="C"))
             for i in proto.graph.input]  # fmt: skip
     result = machine["main"](*args)

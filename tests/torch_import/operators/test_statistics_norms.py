@@ -50,3 +50,22 @@ def test_statistics_that_are_read_are_refused(tmp_path: Path) -> None:
     torch.export.save(program(Deviations(), (4, 6)), tmp_path / "m.pt2")
     with pytest.raises(FrontendError, match="the mean or the deviation of a batch norm is read"):
         opinfo.load(tmp_path / "m.pt2")
+
+
+def test_layers_of_symbolic_sizes_are_normalised() -> None:
+    """Scale and offset of the sizes are absent: a parameter's sizes are static."""
+
+    class Layer(nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            rows = torch.ops.aten.native_layer_norm(x, x.shape[1:], None, x[0], 1e-3)[0]
+            return rows, nn.functional.layer_norm(x, x.shape[2:])
+
+    dynamic = torch.export.Dim.DYNAMIC
+    shapes = ({0: dynamic, 1: dynamic, 2: dynamic},)
+    torch.manual_seed(0)
+    exported = torch.export.export(Layer(), (torch.randn(2, 3, 5),), dynamic_shapes=shapes)
+    compiled = opinfo.compile(from_program(exported), [])
+    for extents in ((2, 3, 5), (4, 2, 7), (3, 9, 2)):
+        x = torch.randn(extents)
+        for got, expected in zip(compiled.run(x.numpy()), Layer()(x), strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tvm import relax, tirx
@@ -45,8 +45,12 @@ def _statistics_norm(importer: Any, node: Any) -> Any:
 
 def _by_channel(emit: Any, args: Mapping[str, Any]) -> list[Any]:
     """Return the scale and the offset of each channel, which may be absent."""
-    x = args["input"]
-    size = relax.ShapeExpr([x.ty.shape[1]])
+    return _scale_and_offset(emit, args, [args["input"].ty.shape[1]])
+
+
+def _scale_and_offset(emit: Any, args: Mapping[str, Any], sizes: Sequence[Any]) -> list[Any]:
+    """Return the scale and the offset of these sizes: 1 and 0 where they are absent."""
+    x, size = args["input"], relax.ShapeExpr(sizes)
     absent = ((args["weight"], 1), (args["bias"], 0))
     return [
         emit(relax.op.full(size, relax.const(value, x.ty.dtype), str(x.ty.dtype)))
@@ -56,9 +60,17 @@ def _by_channel(emit: Any, args: Mapping[str, Any]) -> list[Any]:
 
 
 def _layer_norm(importer: Any, node: Any) -> Any:
-    """Convert native_layer_norm; only output 0."""
-    _check_dtype(importer.env[node.args[0]])
-    return importer._native_layer_norm(node)
+    """Convert native_layer_norm, over axes whose sizes may be symbolic; only output 0."""
+    args = arguments(importer, node)
+    emit, x = importer.block_builder.emit, args["input"]
+    _check_dtype(x)
+    count = len(args["normalized_shape"])
+    sizes = list(x.ty.shape)[x.ty.ndim - count :]
+    if all(isinstance(size, tirx.IntImm) for size in sizes):
+        return importer._native_layer_norm(node)  # what is absent becomes constants
+    scale, offset = _scale_and_offset(emit, args, sizes)
+    return emit(relax.op.nn.layer_norm(x, scale, offset, axes=list(range(-count, 0)),
+                                       epsilon=args["eps"]))  # fmt: skip
 
 
 def _check_dtype(x: Any) -> None:
@@ -79,11 +91,12 @@ def _max_pool(rank: int) -> Converter:
         padding, dilation = (_each(args[name], rank) for name in ("padding", "dilation"))
         if is_read(node, 1):
 
-            def place(k: int, at: Any, step: Any) -> Any:
+            def place(k: int, size: Any, at: Any, step: Any) -> Any:
                 position = at * strides[k] - padding[k] + step * dilation[k]
-                return position, tirx.all(position >= 0, position < x.ty.shape[k - rank])
+                return position, tirx.all(position >= 0, position < size)
 
-            return largest(importer, x, importer._sizes_of(node, 0)[-rank:], kernel, place)
+            sizes = importer._sizes_of(node, 0)[-rank:]
+            return largest(importer, x, sizes, lambda k, _: kernel[k], place)
         batch = x if x.ty.ndim == rank + 2 else emit(relax.op.expand_dims(x, 0))
         out = emit(op(
             batch, pool_size=kernel, strides=strides, padding=padding, dilation=dilation,
@@ -146,14 +159,14 @@ def _adaptive_max_pool(rank: int) -> Converter:
                 out = op(x, pool_size=window, strides=window, layout=layout)
                 return [emit(out), None]
 
-        def place(k: int, at: Any, step: Any) -> Any:
-            size, count = x.ty.shape[k - rank], after[k]
-            position = tirx.floordiv(at * size, count) + step
-            return position, position < tirx.floordiv((at + 1) * size + count - 1, count)
+        def place(k: int, size: Any, at: Any, step: Any) -> Any:
+            position = tirx.floordiv(at * size, after[k]) + step
+            return position, position < tirx.floordiv((at + 1) * size + after[k] - 1, after[k])
 
-        extents = [tirx.floordiv(x.ty.shape[k - rank] + after[k] - 1, after[k]) + 1
-                   for k in range(rank)]  # fmt: skip
-        return largest(importer, x, after, extents, place)
+        def extent(k: int, size: Any) -> Any:
+            return tirx.floordiv(size + after[k] - 1, after[k]) + 1
+
+        return largest(importer, x, after, extent, place)
 
     return convert
 

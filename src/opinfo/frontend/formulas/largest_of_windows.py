@@ -7,30 +7,37 @@ from typing import Any
 
 from tvm import te, tirx
 
-#: Returns the position along an axis, and whether it is inside, for a window and a step in it.
-Place = Callable[[int, Any, Any], tuple[Any, Any]]
+#: Returns the position along a spatial axis, and whether it is inside, for the axis, its size in
+#: the data, a window and a step in it.
+Place = Callable[[int, Any, Any, Any], tuple[Any, Any]]
+#: Returns the largest extent of a window along a spatial axis, for the axis and its size.
+Extent = Callable[[int, Any], Any]
 
 
 def largest_of_windows(
-    data: Any, sizes: Sequence[Any], extents: Sequence[Any], place: Place, has_nan: bool = False
+    data: Any, sizes: Sequence[Any], extent: Extent, place: Place, has_nan: bool = False
 ) -> Any:
     """Return the position of the largest element of each window in the flat spatial axes, and it.
+
+    The sizes of the data are passed on, because TVM makes symbols of the PrimFunc of them: those of
+    the program are not defined there.
 
     Args:
         data: The tensor; its last axes are spatial.
         sizes: The spatial sizes of the result.
-        extents: The largest extents of a window.
+        extent: The largest extent of a window along an axis.
         place: Where a window reads.
         has_nan: Whether NaN is the largest, and the last of them is taken; else it is never taken.
     """
     lead, count = len(data.shape) - len(sizes), len(sizes)
-    steps = [te.reduce_axis((0, extent), name=f"k{k}") for k, extent in enumerate(extents)]
+    inner = list(data.shape)[lead:]
+    steps = [te.reduce_axis((0, extent(k, n)), name=f"k{k}") for k, n in enumerate(inner)]
 
     def element(*at: Any) -> Any:
-        places = [place(k, at[lead + k], steps[k]) for k in range(count)]
+        places = [place(k, inner[k], at[lead + k], steps[k]) for k in range(count)]
         inside = tirx.all(*(within for _, within in places))
         flat = places[0][0]
-        for (position, _), size in zip(places[1:], data.shape[lead + 1 :], strict=True):
+        for (position, _), size in zip(places[1:], inner[1:], strict=True):
             flat = flat * size + position
         value = data(*at[:lead], *(position for position, _ in places))
         lowest = tirx.min_value(data.dtype) if "int" in str(data.dtype) else _lowest(data.dtype)

@@ -34,13 +34,13 @@ def _with_positions(node: OnnxNode, what: Window, dims: list[Dim]) -> Any:
     sizes, swapped = node.shape(0), bool(node.attr("storage_order", 0))
     spatial = sizes[2:]
 
-    def place(k: int, at: Any, step: Any) -> tuple[Any, Any]:
+    def place(k: int, size: Any, at: Any, step: Any) -> tuple[Any, Any]:
         position = at * what.strides[k] + step * what.dilations[k] - what.before[k]
-        return position, tirx.all(position >= 0, position < spatial[k])
+        return position, tirx.all(position >= 0, position < size)
 
     both = node.builder.emit_te(
-        lambda data: largest_of_windows(data, dims[2:], what.kernel, place), node.tensor(0),
-        primfunc_name_hint="max_pool_positions")  # fmt: skip
+        lambda data: largest_of_windows(data, dims[2:], lambda k, _: what.kernel[k], place),
+        node.tensor(0), primfunc_name_hint="max_pool_positions")  # fmt: skip
     flat, value = (node.emit(relax.TupleGetItem(both, k)) for k in (0, 1))
     if swapped:
         flat = _by_columns(node, flat, spatial)

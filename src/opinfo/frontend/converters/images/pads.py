@@ -39,10 +39,15 @@ def _constant(importer: Any, node: Any) -> Any:
         return importer.block_builder.emit(relax.op.nn.pad(x, flat, "constant", value))
     untouched = [isinstance(a, int) and isinstance(b, int) and a == b == 0
                  for a, b in zip(before, after, strict=True)]  # fmt: skip
-    shape = importer._sizes(node)
     return importer.block_builder.emit_te(
-        lambda data: _surrounded(data, before, untouched, shape, value), x, primfunc_name_hint="pad"
-    )
+        lambda data, first, sizes: _surrounded(data, first, sizes, untouched, value),
+        x, list(map(_expr, before)), list(map(_expr, importer._sizes(node))),
+        primfunc_name_hint="pad")  # fmt: skip
+
+
+def _expr(size: Any) -> Any:
+    """Return a size as an argument of a PrimFunc, where its symbols become parameters."""
+    return tirx.IntImm("int64", size) if isinstance(size, int) else size
 
 
 def _number(value: Any, dtype: str) -> Any:
@@ -53,7 +58,7 @@ def _number(value: Any, dtype: str) -> Any:
 
 
 def _surrounded(
-    data: Any, before: Sequence[Any], untouched: Sequence[bool], shape: Sequence[Any], value: Any
+    data: Any, before: Sequence[Any], shape: Sequence[Any], untouched: Sequence[bool], value: Any
 ) -> Any:
     """Return a tensor of a shape: the data behind `before` places, and a number around it."""
 
