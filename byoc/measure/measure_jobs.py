@@ -242,15 +242,8 @@ def _compiled(mod: Any, target: str) -> Any:
     It has no CUDA graphs: they keep the addresses of what is called once.
     """
     if str(tvm.target.Target(target).kind.name) != "cuda":
-        return tvm.compile(_scheduled(fuse(mod), target), target=target)
+        return tvm.compile(fuse(mod), target=target)
     from ..backends.nvidia.tvm_schedules import GRAPHS, compiled
 
     with tvm.transform.PassContext(config={GRAPHS: False}):
         return compiled(mod, target, fuse)
-
-
-def _scheduled(mod: Any, target: str) -> Any:
-    """The module with its long functions scheduled for one thread."""
-    from ..schedule.scheduled_functions import replaced, scheduled_functions  # with all rules
-
-    return replaced(mod, scheduled_functions(mod, target))
