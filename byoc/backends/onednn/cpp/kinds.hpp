@@ -36,12 +36,22 @@ inline void copy(Kernel& out, const View& src, const View& dst) {
       [&](Step& s, const Description&) { s.add(DNNL_ARG_FROM, src); });
 }
 
+// Whether all that follows is for each element: along the innermost axis, the library's code reads an
+// operand that other axes repeat as if it had an element for each.
+inline bool is_elementwise(const Post& post, const View& dst) {
+  return std::all_of(post.items.begin(), post.items.end(), [&](const Post::Item& i) {
+    return !i.binary || std::equal(dst.dims, dst.dims + dst.rank, i.other.dims);
+  });
+}
+
 // `numbers`: the axis.
 OPINFO_CALLED Kernel softmax(const Recipe& r) {
   const View &src = r["src"], &dst = r["dst"];
   const int axis = static_cast<int>(r.numbers[0]);
   const auto straight = [&](Kernel& out) {
-    softmax_along(out, r, r.post, src, dst, axis);
+    const bool whole = is_elementwise(r.post, dst);
+    softmax_along(out, r, whole ? r.post : Post{{}, r.post.implementations}, src, dst, axis);
+    if (!whole) append_rest(out, r.post, 0, dst);
     return true;
   };
   // Between two transposes that make the axis the innermost one.
