@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from ...analysis.support.warn import warn
 from ...analysis.support.wording import last_line
 from ..backends.common.region_source import TEAM
 from ..codegen.checks.unchecked_arguments import with_unchecked_arguments
@@ -24,7 +24,7 @@ def cpu_program(mod: Any, target: Any, options: Sequence[str]) -> tuple[Any, tup
     """Compile a fused module for a CPU; return the program, and what to link it with.
 
     Long functions get a schedule of ours. Where TVM does not build one, a warning says so, and the
-    function keeps the loops of its operators.
+    function keeps the loops of its operators; all do if it builds each alone.
 
     Args:
         mod: The module after fusion.
@@ -46,16 +46,18 @@ def cpu_program(mod: Any, target: Any, options: Sequence[str]) -> tuple[Any, tup
         plain = parallel_loops(plain, cores)
     try:
         return _compiled(replaced(plain, ours), target), link
-    except Exception:
-        failed = {name: build_error(func, name, target) for name, func in ours.items()}
-        if not any(failed.values()):
+    except Exception as error:
+        if not ours:
             raise
-    for name, error in failed.items():
-        if error is not None:
-            warnings.warn(f"{name} keeps the loops of its operators: TVM does not build its "
-                          f"schedule: {last_line(error)[:200]}", stacklevel=2)  # fmt: skip
-    built = {name: func for name, func in ours.items() if failed[name] is None}
-    return _compiled(replaced(plain, built), target), link
+        failed = {name: why for name, func in ours.items()
+                  if (why := build_error(func, name, target)) is not None}  # fmt: skip
+        failed = failed or dict.fromkeys(ours, error)  # they fail together, or something else does
+    built = {name: func for name, func in ours.items() if name not in failed}
+    program = _compiled(replaced(plain, built), target)
+    for name, why in failed.items():
+        warn(f"{name} keeps the loops of its operators: TVM does not build its schedule: "
+             f"{last_line(why)[:200]}")  # fmt: skip
+    return program, link
 
 
 def _compiled(mod: Any, target: Any) -> Any:

@@ -12,19 +12,17 @@ of its own.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import prod
 from typing import Any
 
 import tvm
-import tvm_ffi
 from tvm import tirx
 
-from ...analysis.blocks.tir import static
-from ...analysis.lifting.tir.node import items
-from ...analysis.support.tvm_compat import SBlock
+from ...analysis.support.warn import warn
+from ...analysis.support.wording import last_line
 from ..dims.symbolic_dims import rooted
 from ..dims.symbolic_dims import static as is_static
-from .nest.vector_functions import is_expanded
+from ..prepare.loops.kept_nan import kept_nan
+from .function_shape import FunctionShape, read_shape
 from .schedule import PLAIN, schedule
 from .scheduled import Scheduled
 
@@ -52,15 +50,26 @@ def scheduled_functions(mod: Any, target: Any, cores: int = 1) -> dict[str, Any]
     divided = tvm.target.Target({**config, "num-cores": cores})
     out: dict[str, Any] = {}
     for gvar, func in mod.functions_items():
-        if not isinstance(func, tirx.PrimFunc) or not is_static(func):
+        try:
+            result = _scheduled(func, divided) if isinstance(func, tirx.PrimFunc) else None
+        except Exception as error:  # a function of a form that was not expected keeps its loops
+            warn(f"{gvar.name_hint} keeps the loops of its operators: it could not be scheduled: "
+                 f"{type(error).__name__}: {last_line(error)[:200]}")  # fmt: skip
             continue
-        blocks, called = _blocks(func), _has_expanded(func)
-        if max(map(_iterations, blocks), default=0) * (CALLED if called else 1) < FEWEST:
-            continue
-        result = schedule(func, divided)
-        if isinstance(result, Scheduled) and _gains(result, len(blocks) > 1 or called):
+        if result is not None:
             out[gvar.name_hint] = rooted(result.func)
     return out
+
+
+def _scheduled(func: Any, target: Any) -> Scheduled | None:
+    """Return a schedule of a function; None if it has none, or gains nothing."""
+    if not is_static(func):
+        return None
+    shape = read_shape(func)
+    if shape.iterations * (CALLED if shape.calls else 1) < FEWEST or shape.is_refused:
+        return None
+    result = schedule(kept_nan(tvm.IRModule({"main": func}))["main"], target)
+    return result if isinstance(result, Scheduled) and _gains(result, shape) else None
 
 
 def replaced(mod: Any, ours: Mapping[str, Any]) -> Any:
@@ -72,39 +81,15 @@ def replaced(mod: Any, ours: Mapping[str, Any]) -> Any:
     return out
 
 
-def _gains(result: Scheduled, fuses: bool) -> bool:
+def _gains(result: Scheduled, shape: FunctionShape) -> bool:
     """Return whether a schedule is expected to be faster than the loops of the function.
 
     LLVM vectorises one operator on elements as well, except for functions that it calls for each
-    element. Where a kernel fits no rule, its loops are those that the function has.
-
-    Args:
-        result: The schedule.
-        fuses: The function has several nests of loops, or such calls.
+    element, and code with branches or computed places not at all. Where a kernel fits no rule, its
+    loops are those that the function has.
     """
     if SERIAL in result.rules or PLAIN in result.rules:
         return False
-    return fuses or set(result.rules) != {POINTWISE}
-
-
-def _blocks(func: Any) -> list[Any]:
-    """The blocks that have axes."""
-    blocks: list[Any] = []
-    tvm_ffi.structural_walk(func.body, (SBlock, blocks.append))
-    return [b for b in blocks if items(b.iter_vars)]
-
-
-def _iterations(block: Any) -> int:
-    return prod(static(v.dom.extent) or 1 for v in items(block.iter_vars))
-
-
-def _has_expanded(func: Any) -> bool:
-    """Whether the function has a call for which a schedule has vectors, and LLVM has none."""
-    found: list[Any] = []
-
-    def note(call: Any) -> None:
-        if is_expanded(call):
-            found.append(call)
-
-    tvm_ffi.structural_walk(func.body, (tvm.ir.Call, note))
-    return bool(found)
+    if set(result.rules) != {POINTWISE}:
+        return True
+    return not (shape.branches and shape.calls) and (shape.blocks > 1 or shape.calls)

@@ -67,9 +67,10 @@ Rule = Callable[[FunctionExpander, Any], Any]
 
 
 def _rule(call: Any) -> Rule | None:
-    if not isinstance(call.op, tvm.ir.Op) or dtype_of(call) != "float32":
+    if not isinstance(call.op, tvm.ir.Op):
         return None
-    return _RULES.get(str(call.op.name).rpartition(".")[2])
+    rule = _RULES.get(str(call.op.name).rpartition(".")[2])  # other calls may return addresses
+    return rule if rule is not None and dtype_of(call) == "float32" else None
 
 
 def is_expanded(call: Any) -> bool:
@@ -128,7 +129,9 @@ def _scale(y: Any, n: Any) -> Any:
 
 
 def _erf(expander: FunctionExpander, x: Any) -> Any:
-    return _odd(expander, expander.let(_within(x, -4, 4)), _ERF)
+    quotient = _odd(expander, expander.let(_within(x, -4, 4)), _ERF)
+    # Rounding would pass 1, and 1 + erf(x) be negative. With a constant first, NaN is kept.
+    return tirx.Max(_number(-1), tirx.Min(_number(1), quotient))
 
 
 def _tanh(expander: FunctionExpander, x: Any) -> Any:

@@ -7,74 +7,27 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tvm
-import tvm_ffi
 from tvm import relax, tirx
 
 from opinfo.analysis.lifting.tir.node import items
 from opinfo.byoc.building.cpu_program import cpu_program
-from opinfo.byoc.prepare.fuse import fuse
 from opinfo.byoc.schedule import scheduled_functions as subject
-from opinfo.byoc.schedule.scheduled_functions import FEWEST, replaced, scheduled_functions
+from opinfo.byoc.schedule.scheduled_functions import FEWEST, scheduled_functions
+
+from .scheduled_modules import (
+    LONG,
+    arrays,
+    expected,
+    gates,
+    loops,
+    one,
+    prim_func,
+    run,
+    stores,
+    two,
+)
 
 op, nn = relax.op, relax.op.nn
-LONG, SHORT = (64, FEWEST // 64), (8, 16)
-
-
-def gates(shape: Any, dtype: str = "float32") -> tvm.IRModule:
-    """`y = (x · s + t) · min(relu(x · s + t + 3), 6) / 6`, with `s` and `t` by columns."""
-    builder = relax.BlockBuilder()
-    x, s, t = (relax.Var(n, relax.TensorType(e, dtype))
-               for n, e in (("x", shape), ("s", shape[1:]), ("t", shape[1:])))  # fmt: skip
-    with builder.function("main", [x, s, t]):
-        y = builder.emit(op.add(op.multiply(x, s), t))
-        three, six = relax.const(3, dtype), relax.const(6, dtype)
-        gate = op.minimum(nn.relu(op.add(y, three)), six)
-        out = builder.emit(op.divide(op.multiply(y, gate), six))
-        builder.emit_func_output(out)
-    mod = relax.transform.ConvertToDataflow()(builder.get())
-    return fuse(relax.transform.LegalizeOps()(mod))
-
-
-def one(shape: Any, expr: Any) -> tvm.IRModule:
-    """A module with one operator on `x`."""
-    builder = relax.BlockBuilder()
-    x = relax.Var("x", relax.TensorType(shape, "float32"))
-    with builder.function("main", [x]):
-        builder.emit_func_output(builder.emit(expr(x)))
-    return fuse(relax.transform.LegalizeOps()(builder.get()))
-
-
-def expected(x: Any, s: Any, t: Any) -> Any:
-    y = x.astype(np.float64) * s + t
-    return y * np.clip(y + 3, 0, 6) / 6
-
-
-def arrays(shape: Any) -> list[Any]:
-    rng = np.random.default_rng(0)
-    return [rng.standard_normal(e).astype("float32") for e in (shape, shape[1:], shape[1:])]
-
-
-def run(program: Any, values: list[Any]) -> Any:
-    machine = relax.VirtualMachine(program, tvm.cpu())
-    return machine["main"](*map(tvm.runtime.tensor, values)).numpy()
-
-
-def loops(func: Any) -> list[Any]:
-    found: list[Any] = []
-    tvm_ffi.structural_walk(func.body, (tirx.For, found.append))
-    return found
-
-
-def stores(func: Any) -> set[Any]:
-    found: list[Any] = []
-    tvm_ffi.structural_walk(func.body, (tirx.BufferStore, lambda s: found.append(s.buffer.name)))
-    return set(found)
-
-
-def prim_func(mod: tvm.IRModule) -> Any:
-    (func,) = (f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc))
-    return func
 
 
 def test_a_chain_of_operators_is_one_nest() -> None:
@@ -103,25 +56,6 @@ def test_nan_and_infinities_are_kept() -> None:
     got = run(cpu_program(gates(LONG), "llvm", ())[0], values)
     np.testing.assert_allclose(got, wanted, rtol=2e-6, atol=2e-6)
     assert np.isnan(got[0, 0]) and got[0, 1] == np.inf and np.isnan(got[0, 2])
-
-
-@pytest.mark.parametrize("shape", [SHORT, (64, FEWEST // 64 - 1)])
-def test_short_functions_stay(shape: Any) -> None:
-    assert scheduled_functions(gates(shape), "llvm") == {}
-
-
-STAYING = {
-    "one operator on elements": (LONG, nn.relu),
-    "a transpose": (LONG, op.permute_dims),
-    "a padded copy": (LONG, lambda x: nn.pad(x, (1, 1, 1, 1))),
-    "sums that depend on each other": (LONG, lambda x: op.cumsum(x, 1)),
-    "pairs that depend on each other": (LONG, lambda x: op.argmax(x, 1)),
-}
-
-
-@pytest.mark.parametrize("name", STAYING)
-def test_what_gains_nothing_stays(name: str) -> None:
-    assert scheduled_functions(one(*STAYING[name]), "llvm") == {}
 
 
 @pytest.mark.parametrize(
@@ -157,19 +91,48 @@ def test_a_pool_of_neighbouring_channels_has_vectors() -> None:
     np.testing.assert_array_equal(got, windows.max((-1, -2)))
 
 
-def test_symbolic_functions_stay() -> None:
-    assert scheduled_functions(gates((tirx.Var("n", "int64"), FEWEST)), "llvm") == {}
+def logistic(z: Any) -> Any:
+    return 1 / (1 + np.exp(-z))
+
+
+def twice(y: Any) -> Any:
+    return op.multiply(y, op.add(y, relax.const(1, "float32")))
+
+
+NAN: dict[str, tuple[Any, Any]] = {
+    "beside an exponential": (lambda x, z: op.multiply(nn.relu(x), op.sigmoid(z)),
+                              lambda x, z: np.maximum(x, 0) * logistic(z)),
+    "inside of one": (lambda x, z: op.exp(op.maximum(x, z)),
+                      lambda x, z: np.exp(np.maximum(x, z))),
+    "in a value that is used twice": (lambda x, z: twice(op.maximum(x, z)),
+                                      lambda x, z: np.maximum(x, z) * (np.maximum(x, z) + 1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAN)
+def test_maxima_keep_nan(name: str) -> None:
+    expr, oracle = NAN[name]
+    mod, (x, *_) = two(expr), arrays(LONG)
+    z = x[::-1].copy()
+    x[0, :3] = np.nan
+    assert scheduled_functions(mod, "llvm")
+    got = run(cpu_program(mod, "llvm", ())[0], [x, z])
+    wanted = oracle(x.astype(np.float64), z.astype(np.float64))
+    assert np.isnan(wanted[0, :3]).all()
+    np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_the_error_function_does_not_pass_1() -> None:
+    x = np.linspace(-8, 8, FEWEST, dtype="float32").reshape(LONG)
+    mod = one(LONG, op.erf)
+    assert scheduled_functions(mod, "llvm")
+    got = run(cpu_program(mod, "llvm", ())[0], [x])
+    assert np.abs(got).max() <= 1
+    assert (got[x < 0] <= 0).all() and (got[x > 0] >= 0).all()
 
 
 def test_nothing_is_scheduled_for_a_gpu() -> None:
     assert scheduled_functions(gates(LONG), {"kind": "cuda", "arch": "sm_90"}) == {}
-
-
-def test_what_is_scheduled_already_stays() -> None:
-    mod = gates(LONG)
-    (name,) = scheduled_functions(mod, "llvm")
-    marked = replaced(mod, {name: prim_func(mod).with_attr("tirx.is_scheduled", True)})
-    assert scheduled_functions(marked, "llvm") == {}
 
 
 def test_outer_loops_are_divided_among_cores() -> None:
