@@ -13,8 +13,8 @@ from opinfo.jit import Aot, Config, Session, compile_shapes
 from opinfo.jit.compile.compile_shapes import lowered
 from opinfo.jit.compile.pack_weights import pack_weights
 
+from ...byoc.schedule.fused import scheduled, target_of
 from ...common.prim_funcs import prim_funcs
-from ..schedule.fused import scheduled, target_of
 
 Array = np.ndarray[Any, Any]
 op = relax.op
