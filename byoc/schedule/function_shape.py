@@ -14,13 +14,12 @@ from tvm import tirx
 from ...analysis.blocks.tir import is_guard, loads, static
 from ...analysis.lifting.tir.node import NodeDict, items
 from ...analysis.support.tvm_compat import SBlock, TensorLoad
+from ..prepare.loops.start_reductions import REDUCED
 from .nest.vector_functions import is_expanded
 
 #: How often an element may be read once all blocks are inlined: the time of TVM's passes and LLVM
 #: grows with it, 0.5 s for 256 and more than 25 for 16384.
 MOST_COPIES = 256
-#: TVM's number for the axes that a block reduces.
-REDUCED = 2
 #: What an index that is computed has.
 COMPUTED = (tirx.Max, tirx.Min, tirx.Cast, tvm.ir.Call)
 
@@ -45,7 +44,7 @@ class FunctionShape:
 
 
 def read_shape(func: Any) -> FunctionShape:
-    """Return what a static PrimFunc does."""
+    """Return what a PrimFunc does; symbolic extents count as 1."""
     blocks: list[Any] = []
     called: list[Any] = []
     tvm_ffi.structural_walk(func.body, [(SBlock, blocks.append), (tvm.ir.Call, called.append)])

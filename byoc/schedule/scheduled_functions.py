@@ -37,7 +37,7 @@ def scheduled_functions(mod: Any, target: Any, cores: int = 1) -> dict[str, Any]
     """Return schedules of the long PrimFuncs of a module, by the functions' names.
 
     Functions with symbolic shapes, those that `schedule` refuses, and those that gain nothing have
-    none.
+    none. One that makes our code fail has none either, and a warning names it.
 
     Args:
         mod: A module of Relax functions and PrimFuncs, after fusion.
