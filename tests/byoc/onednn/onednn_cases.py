@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pytest
 from tvm import relax, tirx
 
 from opinfo.analysis.composites.products import transposed_matmul
+from opinfo.byoc.backend.catalog import find
+from opinfo.byoc.backend.region import Region
 from opinfo.byoc.backends.onednn.implementation_probe import ask
+from opinfo.byoc.compile import compile_module
 
 from ...layout.nets import const
 
@@ -32,6 +36,19 @@ def implemented(job: str, forms: Iterable[str]) -> list[str]:
     """Which of some forms oneDNN has for the region of a job."""
     answers = {form: ask(f"query 0 {job} only {form}") or {} for form in forms}
     return [form for form, answer in answers.items() if "steps" in answer]
+
+
+def region_of(mod: Any) -> Region:
+    """The region of a module that oneDNN takes whole."""
+    seen: list[Region] = []
+
+    def convert(regions: Any) -> Any:
+        seen.extend(regions)
+        raise ValueError("enough")
+
+    with pytest.warns(UserWarning, match="enough"):
+        compile_module(mod, [replace(find("onednn"), convert=convert)], plan=False)
+    return seen[0]
 
 
 def _conv2d(x: tuple[int, ...], w: tuple[int, ...], **attrs: Any) -> Case:

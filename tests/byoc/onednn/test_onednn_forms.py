@@ -6,7 +6,7 @@ import importlib
 import json
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,6 @@ import pytest
 import tvm
 from tvm import relax
 
-from opinfo.byoc.backend.catalog import find
-from opinfo.byoc.backend.region import Region
 from opinfo.byoc.backends.onednn import measured_forms
 from opinfo.byoc.backends.onednn.implementation_probe import implementation, job_of, of_one_batch
 from opinfo.byoc.backends.onednn.measured_forms import FormTime, chosen_forms, fastest, form_times
@@ -27,7 +25,7 @@ from opinfo.byoc.compile import compile_module
 from ...common.run import run
 from ...layout import nets
 from ...layout.nets import const
-from .onednn_cases import implemented
+from .onednn_cases import implemented, region_of
 
 nn, op = relax.op.nn, relax.op
 LAST = {"data_layout": "NHWC", "kernel_layout": "OHWI"}
@@ -124,22 +122,9 @@ def test_every_form_computes_what_tvm_computes(monkeypatch: pytest.MonkeyPatch) 
     assert not any(left.values())
 
 
-def _region(mod: Any) -> Region:
-    """The region of a module that oneDNN takes whole."""
-    seen: list[Region] = []
-
-    def convert(regions: Any) -> Any:
-        seen.extend(regions)
-        raise ValueError("enough")
-
-    with pytest.warns(UserWarning, match="enough"):
-        compile_module(mod, [replace(find("onednn"), convert=convert)], plan=False)
-    return seen[0]
-
-
 def test_candidates_give_the_same_numbers() -> None:
     case = _conv((1, 40, 40, 32), (32, 3, 3, 32), "", padding=1)
-    region = _region(nets.net(case.build, case.shape, legal=False))
+    region = region_of(nets.net(case.build, case.shape, legal=False))
     times = form_times(str(job_of(region)), 0.001)
     assert times[0].form == "" and len(times) > 1
     assert all(t.difference < measured_forms.CLOSE and t.microseconds > 0 for t in times)
@@ -156,9 +141,9 @@ def test_reference_code_is_known_as_such() -> None:
         return e(op.multiply(x, y))
 
     shapes = (1, 6, 20, 64), (1, 1, 20, 1)
-    assert implementation(_region(nets.net(spread, *shapes, legal=False))) == "ref:any"
+    assert implementation(region_of(nets.net(spread, *shapes, legal=False))) == "ref:any"
     case = CASES["narrow"]
-    name = implementation(_region(nets.net(case.build, case.shape, legal=False)))
+    name = implementation(region_of(nets.net(case.build, case.shape, legal=False)))
     assert name is not None and not name.startswith("ref")
 
 
@@ -170,7 +155,7 @@ def test_reference_code_is_raced_only_if_there_is_nothing_else() -> None:
         return e(op.multiply(x, y))
 
     def raced(build: Any, *shapes: tuple[int, ...]) -> list[str]:
-        region = _region(nets.net(build, *shapes, legal=False))
+        region = region_of(nets.net(build, *shapes, legal=False))
         default, *others = form_times(str(job_of(region)), 0)  # nothing runs
         return [*default.steps, *(t.implementation for t in others)]
 
@@ -193,19 +178,19 @@ def test_a_product_of_many_rows_says_that_it_has_tiles() -> None:
         def build(e: Any, r: Any, x: Any) -> Any:
             return e(op.matmul(x, const(r, 64, columns)))
 
-        return str(kernel(_region(nets.net(build, (rows, 64), legal=False))))
+        return str(kernel(region_of(nets.net(build, (rows, 64), legal=False))))
 
     def transposed(e: Any, r: Any, x: Any) -> Any:
         return e(op.matmul(const(r, 40, 64), x))
 
     assert (named(40, 48) == "tiled:own") == bool(TILED)
     assert all("tiled" not in named(*sizes) for sizes in ((4, 48), (40, 8)))
-    assert "tiled" not in str(kernel(_region(nets.net(transposed, (64, 16), legal=False))))
+    assert "tiled" not in str(kernel(region_of(nets.net(transposed, (64, 16), legal=False))))
 
 
 def test_a_region_with_symbolic_extents_is_unknown() -> None:
     mod = nets.net(lambda e, r, x: e(nn.relu(x)), (tvm.tirx.Var("n", "int64"), 6), legal=False)
-    assert implementation(_region(mod)) is None
+    assert implementation(region_of(mod)) is None
     assert chosen_forms([None]) == [""]
 
 
@@ -216,7 +201,7 @@ def test_the_batch_of_a_convolution_may_be_symbolic() -> None:
         return e(op.add(e(nn.conv2d(x, const(r, 8, 5, 1, 8), padding=(2, 0), **LAST)), y))
 
     def job(*shapes: tuple[Any, ...]) -> str | None:
-        return job_of(of_one_batch(_region(nets.net(build, *shapes, legal=False))))
+        return job_of(of_one_batch(region_of(nets.net(build, *shapes, legal=False))))
 
     known = job((1, 30, 1, 8), (1, 30, 1, 8))
     assert known is not None

@@ -145,6 +145,13 @@ class Description {
     return name;
   }
 
+  bool is_convolution() const {
+    dnnl_primitive_kind_t kind = dnnl_undefined_primitive;
+    check(dnnl_primitive_desc_query(get(), dnnl_query_primitive_kind, 0, &kind),
+          "could not name the kind of a primitive");
+    return kind == dnnl_convolution;
+  }
+
   // Go to the next implementation; false if there is none.
   bool next() const { return dnnl_primitive_desc_next_impl(get()) == dnnl_success; }
 
