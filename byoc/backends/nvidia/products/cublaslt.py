@@ -17,15 +17,16 @@ from ..libraries.locate import CUBLASLT, CUDART, available, options
 from ..libraries.source import GpuFunction, joined_source, library_headers
 from .eight_bits import eight_bits, refused
 from .gemm import PRODUCTS, gemm
+from .pieces import pieces_kernel
 from .product_patterns import as_half, patterns
 
 #: Its GELU is the tanh approximation.
 EPILOGUES = {None: "DEFAULT", "relax.nn.relu": "RELU", "relax.nn.gelu_tanh": "GELU"}
 LIBRARIES = (CUBLASLT, CUDART)
 #: The C++ of this backend, in its order.
-HEADERS = ("cublaslt_product.hpp", "cublaslt_weights.hpp", "cublaslt_ladder.hpp",
-           "cublaslt_candidates.hpp", "cublaslt_climb.hpp", "cublaslt_algorithms.hpp",
-           "cublaslt.hpp")  # fmt: skip
+HEADERS = ("cublaslt_product.hpp", "pieces/pieces.h", "pieces/pieces.hpp", "cublaslt_weights.hpp",
+           "cublaslt_ladder.hpp", "cublaslt_candidates.hpp", "cublaslt_climb.hpp",
+           "cublaslt_algorithms.hpp", "cublaslt.hpp")  # fmt: skip
 
 
 def source(regions: Sequence[Region]) -> tuple[str, Constants]:
@@ -36,9 +37,15 @@ def source(regions: Sequence[Region]) -> tuple[str, Constants]:
 def convert(regions: Sequence[Region]) -> Code:
     """The C++ of all regions of a model."""
     text, constants = source(regions)
-    rounds = tuple((r.symbol, how) for r in regions for how in gemm(r).rounds)
+    rounds = tuple((r.symbol, how) for r in regions for how in _rounds(r))
     symbols = tuple(r.symbol for r in regions)
     return Code(text, symbols, constants.named(symbols[0]), options(*LIBRARIES), rounds)
+
+
+def _rounds(region: Region) -> list[str]:
+    product = gemm(region)
+    may = pieces_kernel.most(region, product) is not None
+    return [*product.rounds, *[pieces_kernel.ROUNDS] * may]
 
 
 def _body(frame: GpuFunction) -> list[str]:
@@ -50,6 +57,8 @@ def _body(frame: GpuFunction) -> list[str]:
             f"g.d = {frame.view(frame.region.result)};"]  # fmt: skip
     body += [f"g.turned_{x} = true;" for x, t in zip("ab", product.turned, strict=True) if t]
     body += ["g.merge = true;"] * product.merge
+    if (most := pieces_kernel.most(frame.region, product)) is not None:
+        body += [f"g.pieces = {frame.image(pieces_kernel.image())};", f"g.most = {number(most)};"]
     if product.alpha != 1.0:
         body.append(f"g.alpha = {number(product.alpha)};")
     body += [f"g.scales[{k}] = {frame.view(s)};" for k, s in enumerate(product.scales)]
