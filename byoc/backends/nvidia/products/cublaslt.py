@@ -15,8 +15,9 @@ from ..libraries.dtypes import CUDA
 from ..libraries.estimated_cost import conversion, cost
 from ..libraries.locate import CUBLASLT, CUDART, available, options
 from ..libraries.source import GpuFunction, joined_source, library_headers
+from .constant_weights import product_with_weights
 from .eight_bits import eight_bits, refused
-from .gemm import PRODUCTS, gemm
+from .gemm import PRODUCTS
 from .pieces import pieces_kernel
 from .product_patterns import as_half, patterns
 
@@ -43,21 +44,22 @@ def convert(regions: Sequence[Region]) -> Code:
 
 
 def _rounds(region: Region) -> list[str]:
-    product = gemm(region)
-    may = pieces_kernel.most(region, product) is not None
+    product, weights = product_with_weights(region)
+    may = pieces_kernel.most(product, region.result, weights) is not None
     return [*product.rounds, *[pieces_kernel.ROUNDS] * may]
 
 
 def _body(frame: GpuFunction) -> list[str]:
     """C++ that fills a ``Gemm``; ``result`` is the dtype of the result and of the residual."""
-    product = gemm(frame.region)
+    product, weights = product_with_weights(frame.region)
+    b = frame.view(product.b) if weights is None else frame.constant(weights)
     body = ["Gemm g;", f"g.type = {CUDA[product.a.dtype]};",
             f"g.result = {CUDA[frame.region.result.dtype]};",
-            f"g.a = {frame.view(product.a)};", f"g.b = {frame.view(product.b)};",
+            f"g.a = {frame.view(product.a)};", f"g.b = {b};",
             f"g.d = {frame.view(frame.region.result)};"]  # fmt: skip
     body += [f"g.turned_{x} = true;" for x, t in zip("ab", product.turned, strict=True) if t]
     body += ["g.merge = true;"] * product.merge
-    if (most := pieces_kernel.most(frame.region, product)) is not None:
+    if (most := pieces_kernel.most(product, frame.region.result, weights)) is not None:
         body += [f"g.pieces = {frame.image(pieces_kernel.image())};", f"g.most = {number(most)};"]
     if product.alpha != 1.0:
         body.append(f"g.alpha = {number(product.alpha)};")

@@ -9,7 +9,7 @@ from importlib.resources import files
 
 import numpy as np
 
-from .....backend.region import Array, Region
+from .....backend.region import Array, Tensor
 from ...nvrtc.kernel_compiler import no_kernel_compiler
 from ...nvrtc.kernel_image import compiled
 from ..gemm import Gemm, all_ones
@@ -48,13 +48,13 @@ def source() -> str:
     return _text("pieces.h") + _text("pieces.cu")
 
 
-def most(region: Region, product: Gemm) -> float | None:
+def most(product: Gemm, result: Tensor, weights: Array | None) -> float | None:
     """The largest magnitude in a row that pieces are multiplied for; None if they never are.
 
     Below it no sum can overflow, in whatever order its terms are added.
     """
-    a, b, result = product.a, product.b, region.result
-    if {a.dtype, b.dtype, result.dtype} != {"float32"} or b.source != "constant":
+    a, b = product.a, product.b
+    if {a.dtype, b.dtype, result.dtype} != {"float32"} or weights is None:
         return None
     if not (a.static and result.static) or product.turned[0] or product.scales:
         return None
@@ -65,8 +65,7 @@ def most(region: Region, product: Gemm) -> float | None:
         return None
     if os.environ.get(OPTION, "1") == "0" or no_kernel_compiler() is not None:
         return None
-    weights = region.constants[b.index].reshape(b.shape[-2:])
-    largest = np.abs(weights).max(axis=1 if product.turned[1] else 0)
+    largest = np.abs(weights.reshape(b.shape[-2:])).max(axis=1 if product.turned[1] else 0)
     if not (largest.max() <= MOST) or largest.max() == 0:  # NaN is not less
         return None
     if ((largest > 0) & (largest < LEAST)).any():
