@@ -156,7 +156,7 @@ class Algorithms {
     final = final && at.residual != at.d;  // timing it would change the result
     if (!final) return {first};
     if (free) add_named(products[1], true, c.name, c.alignment, kMany, all);
-    if (pieces != nullptr) add_pieces(*pieces, c.name, all);
+    if (pieces != nullptr) add_pieces(*pieces, c.name, c.alignment, all);
     if (all.size() == 1) return {first};
     check(cudaStreamSynchronize(stream_of(c.device)), "stream");
     const Alone alone(kept_algorithms());

@@ -64,11 +64,12 @@ inline void time_all(const Addresses& at, std::vector<Candidate>& all, GraphTime
   for (size_t k = 0; k < times.size(); ++k) all[k].time = times[k];
 }
 
-// Adds the algorithms of a product of pieces.
-inline void add_pieces(const PieceProduct& p, const char* name, std::vector<Candidate>& to) {
+// Adds the algorithms of a product of pieces. `alignment`: of the bias and the result.
+inline void add_pieces(const PieceProduct& p, const char* name, int alignment,
+                       std::vector<Candidate>& to) {
   constexpr int kMany = 12;
   const size_t before = to.size();
-  add_named(p.product(), false, name, kAllocated, kMany, to);
+  add_named(p.product(), false, name, alignment, kMany, to);
   for (size_t k = before; k < to.size(); ++k) to[k].pieces = &p, to[k].algorithm.pieces = true;
 }
 

@@ -10,8 +10,8 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 #: act(alpha a b + residual + bias) with constant b: returns how many products of bfloat16 ran in a
-#: call, -1 if it throws. `captured`: the kernel is made while some graph is captured. `in_place`: the
-#: residual is in d. `graph`: the call is captured, and runs in `replay`.
+#: call, -1 if it throws. `captured`: the kernel is made while some graph is captured. `in_place`:
+#: the residual is in d. `graph`: the call is captured, and runs in `replay`.
 HARNESS = """
 extern "C" void image(const char* path) {
   auto* image = new DLTensor{};
@@ -40,7 +40,8 @@ static void run_or_capture(const Kernel& kernel, void* const* data, bool graph) 
   cudaStreamEndCapture(stream, &captured);
   cudaGraphInstantiateWithFlags(&exec, captured, 0);
 }
-extern "C" int multiply(const Wanted* w, float* a, float* b, float* bias, float* residual, float* d) {
+extern "C" int multiply(const Wanted* w, float* a, float* b, float* bias, float* residual,
+                        float* d) {
   void* data[] = {a, bias, w->in_place ? d : residual, d};
   Context c{"product", 0, static_cast<int>(w->alignment),
             {{w->rows, w->sum}, {w->cols}, {w->rows, w->cols}, {w->rows, w->cols}}, data,
@@ -96,9 +97,11 @@ class Product:
 
     def __post_init__(self) -> None:
         rng = np.random.default_rng(self.rows)
-        shapes = ((self.rows, self.sum), (self.sum, self.cols), (self.cols,), (self.rows, self.cols))
+        rows, cols, sum_ = self.rows, self.cols, self.sum
         self.a, self.b, self.of_columns, self.added = (
-            rng.standard_normal(s).astype("float32") for s in shapes)  # fmt: skip
+            rng.standard_normal(shape).astype("float32")
+            for shape in ((rows, sum_), (sum_, cols), (cols,), (rows, cols))
+        )
         self.stored = np.ascontiguousarray(self.b.T if self.turned_b else self.b)
         self.d = np.full((self.rows, self.cols), np.nan, "float32")
 

@@ -36,8 +36,8 @@ class PieceProduct {
   // Whether there are pieces for it. `waits`: of a request, for which nothing is timed.
   static bool applies(const Context& c, const Gemm& g, const Sizes& s) {
     return g.pieces >= 0 && !c.waits && !g.turned_a && s.batch == 1 && s.sum % 4 == 0 &&
-           c.alignment % 16 == 0 && kPlaces * kBytes * s.rows * s.sum <= kRoom && has_tensor_cores(c.device) &&
-           from_environment("OPINFO_CUBLASLT_PIECES", 1.0) != 0.0;
+           c.alignment % 16 == 0 && kPlaces * kBytes * s.rows * s.sum <= kRoom &&
+           has_tensor_cores(c.device) && from_environment("OPINFO_CUBLASLT_PIECES", 1.0) != 0;
   }
 
   PieceProduct(const Context& c, const Gemm& g, const Sizes& s)
