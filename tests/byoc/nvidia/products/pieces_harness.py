@@ -11,7 +11,7 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 #: act(alpha a b + residual + bias) with constant b: returns how many products of bfloat16 ran in a
 #: call, -1 if it throws. `captured`: the kernel is made while some graph is captured. `in_place`:
-#: the residual is in d. `graph`: the call is captured, and runs in `replay`.
+#: the residual is in d, if 2 only when the kernel is called. `graph`: the call is captured, and runs in `replay`.
 HARNESS = """
 extern "C" void image(const char* path) {
   auto* image = new DLTensor{};
@@ -42,7 +42,7 @@ static void run_or_capture(const Kernel& kernel, void* const* data, bool graph) 
 }
 extern "C" int multiply(const Wanted* w, float* a, float* b, float* bias, float* residual,
                         float* d) {
-  void* data[] = {a, bias, w->in_place ? d : residual, d};
+  void* data[] = {a, bias, w->in_place == 1 ? d : residual, d};
   Context c{"product", 0, static_cast<int>(w->alignment),
             {{w->rows, w->sum}, {w->cols}, {w->rows, w->cols}, {w->rows, w->cols}}, data,
             w->waits != 0};
@@ -60,6 +60,7 @@ extern "C" int multiply(const Wanted* w, float* a, float* b, float* bias, float*
     static std::vector<std::unique_ptr<Kernel>> kernels;
     kernels.push_back(matmul(c, g));
     stub::captured = stub::pieces_ran = 0;
+    if (w->in_place) data[2] = d;
     run_or_capture(*kernels.back(), data, w->graph != 0);
     return stub::pieces_ran;
   } catch (const opinfo::Error&) {
