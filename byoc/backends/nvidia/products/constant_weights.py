@@ -14,8 +14,8 @@ from .gemm import Gemm, all_ones, gemm
 def product_with_weights(region: Region) -> tuple[Gemm, Array | None]:
     """The product of a region, and its second operand if that is a constant.
 
-    torch repeats weights for each element of a batch: if all copies are equal, one is multiplied by the
-    rows of all.
+    torch repeats weights for each element of a batch: if all copies are equal, one is multiplied by
+    the rows of all.
     """
     product = gemm(region)
     b = product.b

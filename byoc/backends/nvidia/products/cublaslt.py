@@ -18,6 +18,7 @@ from ..libraries.source import GpuFunction, joined_source, library_headers
 from .constant_weights import product_with_weights
 from .eight_bits import eight_bits, refused
 from .gemm import PRODUCTS
+from .piece_limits import ROUNDS, most
 from .pieces import pieces_kernel
 from .product_patterns import as_half, patterns
 
@@ -45,8 +46,8 @@ def convert(regions: Sequence[Region]) -> Code:
 
 def _rounds(region: Region) -> list[str]:
     product, weights = product_with_weights(region)
-    may = pieces_kernel.most(product, region.result, weights) is not None
-    return [*product.rounds, *[pieces_kernel.ROUNDS] * may]
+    may = most(product, region.result, weights) is not None
+    return [*product.rounds, *[ROUNDS] * may]
 
 
 def _body(frame: GpuFunction) -> list[str]:
@@ -59,8 +60,8 @@ def _body(frame: GpuFunction) -> list[str]:
             f"g.d = {frame.view(frame.region.result)};"]  # fmt: skip
     body += [f"g.turned_{x} = true;" for x, t in zip("ab", product.turned, strict=True) if t]
     body += ["g.merge = true;"] * product.merge
-    if (most := pieces_kernel.most(product, frame.region.result, weights)) is not None:
-        body += [f"g.pieces = {frame.image(pieces_kernel.image())};", f"g.most = {number(most)};"]
+    if (limit := most(product, frame.region.result, weights)) is not None:
+        body += [f"g.pieces = {frame.image(pieces_kernel.image())};", f"g.most = {number(limit)};"]
     if product.alpha != 1.0:
         body.append(f"g.alpha = {number(product.alpha)};")
     body += [f"g.scales[{k}] = {frame.view(s)};" for k, s in enumerate(product.scales)]

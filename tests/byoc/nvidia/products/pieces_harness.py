@@ -11,7 +11,8 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 #: act(alpha a b + residual + bias) with constant b: returns how many products of bfloat16 ran in a
 #: call, -1 if it throws. `captured`: the kernel is made while some graph is captured. `in_place`:
-#: the residual is in d, if 2 only when the kernel is called. `graph`: the call is captured, and runs in `replay`.
+#: the residual is in d, if 2 only when the kernel is called. `graph`: the call is captured, and
+#: runs in `replay`.
 HARNESS = """
 extern "C" void image(const char* path) {
   auto* image = new DLTensor{};

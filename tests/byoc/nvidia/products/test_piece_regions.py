@@ -12,10 +12,10 @@ import tvm
 from tvm import relax
 
 from opinfo.byoc.backend.region import Tensor
-from opinfo.byoc.backends.nvidia.products import cublaslt
+from opinfo.byoc.backends.nvidia.products import cublaslt, piece_limits
 from opinfo.byoc.backends.nvidia.products.gemm import Gemm
+from opinfo.byoc.backends.nvidia.products.piece_limits import FEWEST, LEAST, ROUNDS, most
 from opinfo.byoc.backends.nvidia.products.pieces import pieces_kernel
-from opinfo.byoc.backends.nvidia.products.pieces.pieces_kernel import FEWEST, most
 from opinfo.byoc.compile import compile_module
 
 from ....common.run import run
@@ -31,8 +31,8 @@ op = relax.op
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Small products may be of pieces, which the stub computes in half the time; counts them."""
-    monkeypatch.setattr(pieces_kernel, "FEWEST", 0)
-    monkeypatch.setattr(pieces_kernel, "no_kernel_compiler", lambda: None)
+    monkeypatch.setattr(piece_limits, "FEWEST", 0)
+    monkeypatch.setattr(piece_limits, "no_kernel_compiler", lambda: None)
     monkeypatch.setattr(pieces_kernel, "compiled", host_kernels)
     library = ctypes.CDLL(stub())
     time = ctypes.c_float.in_dll(library, "_ZN4stub14product_piecesE")
@@ -70,7 +70,7 @@ def test_regions_with_constant_weights_are_products_of_pieces(few: Any) -> None:
     cases = {name: case for name, (case, _) in CASES.items()}
     made = compile_module(module(cases), [on_stub("cublaslt")], plan=False)
     assert not [o for o in made.dispatched.left if o.op == "relax.matmul"]
-    said = [pieces_kernel.ROUNDS in (t.rounds or "") for t in made.dispatched.taken]
+    said = [ROUNDS in (t.rounds or "") for t in made.dispatched.taken]
     assert sorted(said) == sorted(may for _, may in CASES.values())
     stored = made.dispatched.module.attrs["const_name_to_constant"].values()
     assert sum(tuple(c.shape) == (3, 24, 32) for c in stored) == 2  # else one copy
@@ -103,7 +103,7 @@ def _most(weights: Array | None = None, rows: Any = ROWS, depth: int = DEPTH, **
 
 @pytest.fixture
 def compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pieces_kernel, "no_kernel_compiler", lambda: None)
+    monkeypatch.setattr(piece_limits, "no_kernel_compiler", lambda: None)
 
 
 def _weights(row: int, column: int, value: float) -> Array:
@@ -153,9 +153,9 @@ def test_columns_are_judged_where_weights_are_stored_by_columns() -> None:
 def test_without_a_compiler_or_by_the_option_there_are_no_pieces(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pieces_kernel, "no_kernel_compiler", lambda: "none is installed")
+    monkeypatch.setattr(piece_limits, "no_kernel_compiler", lambda: "none is installed")
     assert _most() is None
-    monkeypatch.setattr(pieces_kernel, "no_kernel_compiler", lambda: None)
+    monkeypatch.setattr(piece_limits, "no_kernel_compiler", lambda: None)
     assert _most() is not None
     monkeypatch.setenv("OPINFO_CUBLASLT_PIECES", "0")
     assert _most() is None
@@ -163,4 +163,4 @@ def test_without_a_compiler_or_by_the_option_there_are_no_pieces(
 
 def test_the_least_magnitude_is_that_of_the_kernels() -> None:
     text = cublaslt.library_headers(cublaslt.__package__, *cublaslt.HEADERS)
-    assert f"kLeast = 0x1p{int(np.log2(pieces_kernel.LEAST))}f" in text
+    assert f"kLeast = 0x1p{int(np.log2(LEAST))}f" in text

@@ -86,7 +86,7 @@ class PieceProduct {
   static constexpr int kShared = 16;
   // Bytes of the pieces of the first operand at most.
   static constexpr int64_t kRoom = int64_t{256} << 20;
-  // LEAST of pieces_kernel.py.
+  // LEAST of piece_limits.py.
   static constexpr float kLeast = 0x1p-100f;
 
   // The oldest ones whose sums were measured.
