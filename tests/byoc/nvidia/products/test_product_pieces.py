@@ -31,7 +31,7 @@ def harness() -> Path:
 @pytest.fixture
 def process(harness: Path, tmp_path: Path) -> Iterator[Callable[[float], Any]]:
     """Loads the library as another process does; takes the time of pieces, relative to floats."""
-    loaded = []
+    loaded: list[Any] = []
 
     def load(time: float = 0.5) -> Any:
         copy = tmp_path / f"{len(loaded)}.so"
