@@ -12,7 +12,9 @@ import tvm
 from tvm import relax
 
 from opinfo.byoc.backend.region import Tensor
-from opinfo.byoc.backends.nvidia.products import cublaslt, piece_limits
+from opinfo.byoc.backends.nvidia.libraries.source import library_headers
+from opinfo.byoc.backends.nvidia.products import piece_limits
+from opinfo.byoc.backends.nvidia.products.cublaslt import HEADERS
 from opinfo.byoc.backends.nvidia.products.gemm import Gemm
 from opinfo.byoc.backends.nvidia.products.piece_limits import FEWEST, LEAST, ROUNDS, most
 from opinfo.byoc.backends.nvidia.products.pieces import pieces_kernel
@@ -162,5 +164,5 @@ def test_without_a_compiler_or_by_the_option_there_are_no_pieces(
 
 
 def test_the_least_magnitude_is_that_of_the_kernels() -> None:
-    text = cublaslt.library_headers(cublaslt.__package__, *cublaslt.HEADERS)
+    text = library_headers("opinfo.byoc.backends.nvidia.products", *HEADERS)
     assert f"kLeast = 0x1p{int(np.log2(LEAST))}f" in text
