@@ -36,7 +36,8 @@ def stub_options() -> tuple[str, ...]:
 
 def driver() -> str:
     """The option by which generated C++ loads the stub of CUDA's driver."""
-    return f'-DOPINFO_LIBCUDA="{compiled_once(str(STUB / "libcuda.cpp"), "-ldl")}"'
+    library = compiled_once(f"-I{STUB}", str(STUB / "libcuda.cpp"), stub(), "-ldl")
+    return f'-DOPINFO_LIBCUDA="{library}"'
 
 
 def stub() -> str:

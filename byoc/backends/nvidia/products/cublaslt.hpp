@@ -7,11 +7,26 @@ class Matmul : public Kernel {
   Matmul(const Context& c, const Gemm& g)
       : g_(g), device_(c.device), sizes_(sizes(c, g)),
         algorithm_(Algorithms::all().of(c, g_, sizes_)),
-        product_(g_, sizes_, c.device, addresses(g_, c.data)) {}
+        product_(g_, sizes_, c.device, addresses(g_, c.data)) {
+    if (!algorithm_.pieces) return;
+    in_place_ = product_.named(c.name, c.alignment, 1)[0];
+    try {
+      pieces_.emplace(c, g_, sizes_);
+    } catch (const std::exception&) {  // too little memory
+      cudaGetLastError();
+      algorithm_ = in_place_;
+    }
+  }
 
   void operator()(void* const* data, cudaStream_t stream) const override {
-    void* room = workspace(device_, stream, algorithm_.bytes);
-    check(product_.run(addresses(g_, data), stream, algorithm_, room), "cublasLtMatmul");
+    const Addresses at = addresses(g_, data);
+    if (pieces_ && at.residual != at.d) {
+      void* room = workspace(device_, stream, pieces_->bytes(algorithm_));
+      check(pieces_->run(at, stream, algorithm_, room), "cublasLtMatmul of pieces");
+      return;
+    }
+    const Algorithm& by = pieces_ ? in_place_ : algorithm_;
+    check(product_.run(at, stream, by, workspace(device_, stream, by.bytes)), "cublasLtMatmul");
   }
 
  private:
@@ -52,6 +67,8 @@ class Matmul : public Kernel {
   Sizes sizes_;
   Algorithm algorithm_;  // which may turn the weights, and so changes `g_`
   Product product_;
+  std::optional<PieceProduct> pieces_;
+  Algorithm in_place_;  // adds a residual that is the result, where there are pieces
 };
 
 OPINFO_UNUSED std::unique_ptr<Kernel> matmul(const Context& c, const Gemm& g) {

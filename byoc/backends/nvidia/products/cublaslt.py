@@ -15,17 +15,20 @@ from ..libraries.dtypes import CUDA
 from ..libraries.estimated_cost import conversion, cost
 from ..libraries.locate import CUBLASLT, CUDART, available, options
 from ..libraries.source import GpuFunction, joined_source, library_headers
+from .constant_weights import product_with_weights
 from .eight_bits import eight_bits, refused
-from .gemm import PRODUCTS, gemm
+from .gemm import PRODUCTS
+from .piece_limits import ROUNDS, most
+from .pieces import pieces_kernel
 from .product_patterns import as_half, patterns
 
 #: Its GELU is the tanh approximation.
 EPILOGUES = {None: "DEFAULT", "relax.nn.relu": "RELU", "relax.nn.gelu_tanh": "GELU"}
 LIBRARIES = (CUBLASLT, CUDART)
 #: The C++ of this backend, in its order.
-HEADERS = ("cublaslt_product.hpp", "cublaslt_weights.hpp", "cublaslt_ladder.hpp",
-           "cublaslt_candidates.hpp", "cublaslt_climb.hpp", "cublaslt_algorithms.hpp",
-           "cublaslt.hpp")  # fmt: skip
+HEADERS = ("cublaslt_product.hpp", "pieces/pieces.h", "pieces/pieces.hpp", "cublaslt_weights.hpp",
+           "cublaslt_ladder.hpp", "cublaslt_candidates.hpp", "cublaslt_climb.hpp",
+           "cublaslt_algorithms.hpp", "cublaslt.hpp")  # fmt: skip
 
 
 def source(regions: Sequence[Region]) -> tuple[str, Constants]:
@@ -36,20 +39,29 @@ def source(regions: Sequence[Region]) -> tuple[str, Constants]:
 def convert(regions: Sequence[Region]) -> Code:
     """The C++ of all regions of a model."""
     text, constants = source(regions)
-    rounds = tuple((r.symbol, how) for r in regions for how in gemm(r).rounds)
+    rounds = tuple((r.symbol, how) for r in regions for how in _rounds(r))
     symbols = tuple(r.symbol for r in regions)
     return Code(text, symbols, constants.named(symbols[0]), options(*LIBRARIES), rounds)
 
 
+def _rounds(region: Region) -> list[str]:
+    product, weights = product_with_weights(region)
+    may = most(product, region.result, weights) is not None
+    return [*product.rounds, *[ROUNDS] * may]
+
+
 def _body(frame: GpuFunction) -> list[str]:
     """C++ that fills a ``Gemm``; ``result`` is the dtype of the result and of the residual."""
-    product = gemm(frame.region)
+    product, weights = product_with_weights(frame.region)
+    b = frame.view(product.b) if weights is None else frame.constant(weights)
     body = ["Gemm g;", f"g.type = {CUDA[product.a.dtype]};",
             f"g.result = {CUDA[frame.region.result.dtype]};",
-            f"g.a = {frame.view(product.a)};", f"g.b = {frame.view(product.b)};",
+            f"g.a = {frame.view(product.a)};", f"g.b = {b};",
             f"g.d = {frame.view(frame.region.result)};"]  # fmt: skip
     body += [f"g.turned_{x} = true;" for x, t in zip("ab", product.turned, strict=True) if t]
     body += ["g.merge = true;"] * product.merge
+    if (limit := most(product, frame.region.result, weights)) is not None:
+        body += [f"g.pieces = {frame.image(pieces_kernel.image())};", f"g.most = {number(limit)};"]
     if product.alpha != 1.0:
         body.append(f"g.alpha = {number(product.alpha)};")
     body += [f"g.scales[{k}] = {frame.view(s)};" for k, s in enumerate(product.scales)]

@@ -21,7 +21,8 @@ class Algorithms {
     Weights::Order* order = constant ? &Weights::order(c.device, g) : nullptr;
     if (order != nullptr && *order == Weights::kTurned) g = with_turned_weights(g);
     const bool free = order != nullptr && *order == Weights::kUndecided && !captures;
-    const std::string key = key_of(c, g, s, s.rows, free) + " a" + std::to_string(c.alignment);
+    const std::string key = key_of(c, g, s, s.rows, free) + " a" + std::to_string(c.alignment) +
+                            (PieceProduct::applies(c, g, s) ? " pieces" : "");
     const auto known = known_.find(key);
     Chosen out;
     if (known != known_.end()) {
@@ -125,14 +126,27 @@ class Algorithms {
     return out;
   }
 
+  // Null if there are none, or too little memory.
+  static std::unique_ptr<const PieceProduct> product_of_pieces(const Context& c, const Gemm& g,
+                                                               const Sizes& s) {
+    if (!PieceProduct::applies(c, g, s)) return nullptr;
+    try {
+      return std::make_unique<PieceProduct>(c, g, s);
+    } catch (const std::exception&) {
+      cudaGetLastError();
+      return nullptr;
+    }
+  }
+
   // `final`: whether later regions with this product may take it, too.
   static Chosen measured(const Context& c, const Gemm& g, const Sizes& s, const std::string& key,
                          bool free, bool& final) {
     const Product products[] = {product(c, g, s, false), product(c, g, s, true)};
-    ProductChoice kept = kept_choice(key, free);
+    const std::unique_ptr<const PieceProduct> pieces = product_of_pieces(c, g, s);
+    ProductChoice kept = kept_choice(key, free, pieces != nullptr);
     if (!kept.ladder.empty()) {
       Algorithm by = kept.ladder.begin()->second[0].algorithm;
-      if (products[kept.turned].takes(by)) return {by, kept.turned};
+      if ((by.pieces ? pieces->product() : products[kept.turned]).takes(by)) return {by, kept.turned};
     }
     std::vector<Candidate> all;
     for (const Algorithm& by : products[0].named(c.name, c.alignment, kMany))
@@ -142,6 +156,7 @@ class Algorithms {
     final = final && at.residual != at.d;  // timing it would change the result
     if (!final) return {first};
     if (free) add_named(products[1], true, c.name, c.alignment, kMany, all);
+    if (pieces != nullptr) add_pieces(*pieces, c.name, c.alignment, all);
     if (all.size() == 1) return {first};
     check(cudaStreamSynchronize(stream_of(c.device)), "stream");
     const Alone alone(kept_algorithms());

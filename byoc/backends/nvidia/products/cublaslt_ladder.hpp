@@ -18,13 +18,19 @@ using Ladder = std::map<int64_t, std::vector<TimedAlgorithm>>;
 struct ProductChoice {
   bool turned = false;
   Ladder ladder;
+
+  bool has_pieces() const {
+    return !ladder.empty() && !ladder.begin()->second.empty() &&
+           ladder.begin()->second[0].algorithm.pieces;
+  }
 };
 
-// [turned] rows bytes algorithm nanoseconds ... end. cuBLASLt's documentation permits to keep an algorithm as
+// [turned] [pieces] rows bytes algorithm nanoseconds ... end, where all algorithms are of pieces or none. cuBLASLt's documentation permits to keep an algorithm as
 // bytes, for the same version of the library.
 inline std::string text_of(const ProductChoice& choice) {
   std::ostringstream out;
   if (choice.turned) out << "turned ";
+  if (choice.has_pieces()) out << "pieces ";
   for (const auto& [rows, rung] : choice.ladder)
     for (const TimedAlgorithm& t : rung) {
       out << rows << " " << t.algorithm.bytes << " ";
@@ -41,9 +47,14 @@ inline bool read_choice(const std::string& text, ProductChoice& choice) {
   std::istringstream in(text);
   std::string word;
   Ladder& out = choice.ladder;
+  bool pieces = false;
   while (in >> word && word != "end") {
     if (word == "turned" && out.empty()) {
       choice.turned = true;
+      continue;
+    }
+    if (word == "pieces" && out.empty()) {
+      pieces = true;
       continue;
     }
     int64_t rows = 0, nanoseconds = 0;
@@ -56,6 +67,7 @@ inline bool read_choice(const std::string& text, ProductChoice& choice) {
     auto* bytes = reinterpret_cast<unsigned char*>(&t.algorithm.algo);
     for (size_t k = 0; k < sizeof(t.algorithm.algo); ++k)
       bytes[k] = static_cast<unsigned char>(std::stoi(digits.substr(2 * k, 2), nullptr, 16));
+    t.algorithm.pieces = pieces;
     t.time = static_cast<float>(nanoseconds) * 1e-6f;
     out[rows].push_back(t);
   }

@@ -19,6 +19,8 @@ struct Gemm {
   bool turned_a = false, turned_b = false, merge = false;
   float alpha = 1.0f;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  int pieces = -1;    // the number of the constant that is compiled from pieces.cu, if it may be used
+  float most = 0.0f;  // the largest magnitude of `a` in a row that is cut into pieces
 
   bool integers() const { return type == CUDA_R_8I; }
 
@@ -50,11 +52,12 @@ inline Addresses addresses(const Gemm& g, void* const* data) {
 }
 
 // `bytes`: of its workspace. `waves`: how often it fills the device, with the sizes that it was named or
-// checked for.
+// checked for. `pieces`: it multiplies those of a PieceProduct.
 struct Algorithm {
   cublasLtMatmulAlgo_t algo;
   size_t bytes = 0;
   float waves = 0.0f;
+  bool pieces = false;
 };
 
 // Whether an algorithm takes operands at addresses with this alignment, in bytes.

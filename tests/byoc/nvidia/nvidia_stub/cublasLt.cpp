@@ -5,9 +5,9 @@
 #include <cstring>
 
 namespace stub {
-int products_named = 0, product_ran = -1, product_alignment = 16, product_refused = -1;
+int products_named = 0, product_ran = -1, pieces_ran = 0, product_alignment = 16, product_refused = -1;
 int64_t product_rows = 1 << 20, product_wave = 0, product_misfit = -1;
-float product_turned = 1.0f;
+float product_turned = 1.0f, product_pieces = 1.0f;
 bool product_grows = false;
 static float product_waves(int algorithm, int64_t rows) {
   const auto each = static_cast<float>(algorithm == 0 ? product_wave : product_wave * 3 / 2);
@@ -149,12 +149,15 @@ cublasStatus_t cublasLtMatmul(
   if (stub::product_misfit == out->cols && algo->name == 0) stub::elapsed *= 2;  // though its waves are as below
   const bool less = stub::product_grows && out->cols < 16;
   if (stub::product_grows) stub::elapsed *= 0.0016f * static_cast<float>(out->cols * out->cols);
-  if (d->a == CUBLAS_OP_T) stub::elapsed *= less ? 0.5f : stub::product_turned;
+  const bool pieces = a->type == CUDA_R_16BF && out->type == CUDA_R_32F;
+  if (pieces) stub::elapsed *= stub::product_pieces;
+  else if (d->a == CUBLAS_OP_T) stub::elapsed *= less ? 0.5f : stub::product_turned;
   if (d->compute == CUBLAS_COMPUTE_32I &&
       (*static_cast<const int32_t*>(alpha) != 1 || *static_cast<const int32_t*>(beta) != 0))
     return CUBLAS_STATUS_INVALID_VALUE;
   const float scale = *static_cast<const float*>(alpha), more = *static_cast<const float*>(beta);
   stub::submit(stream, [=, d = *d, a = *a, b = *b, c = *c, out = *out] {
+    stub::pieces_ran += pieces;
     stub_matmul(d, scale, A, a, B, b, more, C, c, D, out);
   });
   return CUBLAS_STATUS_SUCCESS;

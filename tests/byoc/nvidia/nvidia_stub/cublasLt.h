@@ -55,6 +55,8 @@ namespace stub {
 extern int products_named, product_ran, product_alignment, product_refused;
 extern int64_t product_rows, product_wave, product_misfit;
 extern float product_turned;  // the time of a transposed A, relative to others
+extern float product_pieces;  // the time of bfloat16, which products of float32 are cut into
+extern int pieces_ran;        // how many of these ran
 extern bool product_grows;    // times grow with rows, and up to 15 rows a transposed A takes half
 }  // namespace stub
 enum cublasLtMatmulAlgoCapAttributes_t {

@@ -137,6 +137,8 @@ inline void end() {
 
 #define EMULATED_KERNEL(name, Argument)                                                        \
   static Argument name##_argument;                                                             \
+  extern "C" unsigned bytes_##name;                                                            \
+  unsigned bytes_##name = sizeof(Argument);                                                    \
   static void name##_thread() {                                                                \
     name(name##_argument);                                                                     \
     emulated::end();                                                                           \
