@@ -25,9 +25,11 @@ known at run time only.
 
 {large}
 
-{device}. {missing}Geometric means of the times: {tvm:.2f} x TVM on {tvms}, {torch:.2f} x torch on
-{torchs}.
+{device}. {missing}{earlier}Geometric means of the times: {tvm:.2f} x TVM on {tvms},
+{torch:.2f} x torch on {torchs}.
 """
+#: Of rows with the key ``earlier``, for which a run with ``--alone`` gave opinfo's time.
+EARLIER = "Times of TVM and of torch are of an earlier run on such a device. "
 COLUMNS = ("kind", "kernel", "dtype", "MiB", "kernels", "opinfo", "TVM", "torch", "limit", "apart")
 #: Bytes of large kernels, and the share of the bandwidth that they should have.
 LARGE, SHARE = 16 * MIB, 0.8
@@ -43,6 +45,7 @@ def write(rows: Sequence[dict[str, Any]], device: str) -> Path:
     every = sum(len(k.types) for k in KERNELS)
     missing = f"{every - len(timed)} of {every} kernels were not timed there. "
     head = HEAD.format(copy=copy, device=device, large=_large(timed),
+                       earlier=EARLIER if any(r.get("earlier") for r in timed) else "",
                        missing=missing if len(timed) < every else "",
                        tvm=means["tvm"], torch=means["torch"],
                        tvms=sum("tvm" in r for r in timed),

@@ -35,7 +35,11 @@ def _fdividef(x: Any, y: Any) -> Any:
     return np.where((size > 2.0**126) & (size < 2.0**128), 0.0 * x, np.divide(x, y))
 
 
-_EXTERN: dict[str, Any] = {"__expf": np.exp, "__fdividef": _fdividef}
+_EXTERN: dict[str, Any] = {
+    "__expf": np.exp, "__fdividef": _fdividef,
+    "opinfo_exp": lambda x: np.where(np.exp(x) < 2.0**-126, 0.0, np.exp(x)),
+    "opinfo_rcp": lambda x: np.divide(1.0, np.where(np.abs(x) < 2.0**-126, 0.0 * x, x)),
+}  # fmt: skip
 
 
 class ExpressionValues:
@@ -109,6 +113,8 @@ class ExpressionValues:
         name = str(e.op.name).split(".")[-1]
         if name == "call_pure_extern":
             return _EXTERN[e.args[0].value](*(self.value(a, mask) for a in e.args[1:]))
+        if name == "func_call":  # the last argument is its source
+            return _EXTERN[e.args[0].value](*(self.value(a, mask) for a in e.args[1:-1]))
         if name == "if_then_else":
             return self.choice(e.args[0], e.args[1], e.args[2], mask)
         if name == "likely":

@@ -1,19 +1,23 @@
 """Functions by the fast instructions of a GPU, in kernels whose results are rounded to halves.
 
 Before: T.sigmoid(x)        1 / (1 + expf(-x)), exact to 1 in 2**23: 30 instructions
-After:  __fdividef(x < 0 ? t : 1, 1 + t), t = __expf(-|x|)   1 in 2**17: 8 instructions
+After:  (x < 0 ? t : 1) * rcp(1 + t), t = exp(-|x|)          1 in 2**17: 7 instructions
 
 Before: 0.5 + T.erf(x) * 0.5   exact to 1 in 2**23, in some 25 instructions
-After:  0.5 * (x < 0 ? s : 2 - s), s = p(t) * __expf(-x * x), t = 1 / (1 + c |x|)   1 in 2**17
+After:  0.5 * (x < 0 ? s : 2 - s), s = p(t) * exp(-x * x), t = rcp(1 + c |x|)   1 in 2**17
+
+Before: a / b of float16    exact before it is rounded, in 12 instructions
+After:  a * rcp(b)          1 in 2**22
 
 A half has 2**-11. Of halves themselves the functions are computed in float32, and rounded once.
-The divisor is at most 2, as ``__fdividef`` returns 0 for one above 2**126, of which a float32
-between the sigmoid and the result may be the logarithm.
+Exponentials below 2**-126 are 0, unless they are float32 numbers in a kernel with a logarithm, a
+power or a root, of which a half may be the result. Quotients of bfloat16 stay: their divisors may
+be subnormal.
 """
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 import tvm
@@ -24,8 +28,12 @@ from tvm.tirx.buffer import is_buffer_var
 from .....analysis.blocks.tir import loads
 from .....analysis.lifting.tir.node import NodeDict, as_dtype, items
 from .....analysis.support.ir.call_ops import op_name
+from .fast_instructions import divided, exp, flushed_exp
 
 HALVES = ("float16", "bfloat16")
+#: Functions whose results are far from 0 for arguments that are nearly 0.
+STEEP = ("log", "log2", "log10", "log1p", "pow", "sqrt", "rsqrt")
+Function = Callable[[Any], Any]
 
 
 def with_fast_functions(func: Any) -> Any:
@@ -38,30 +46,54 @@ def with_fast_functions(func: Any) -> Any:
                and any(p.same_as(b) for b in stored)]  # fmt: skip
     if not results or any(str(p.ty.dtype) not in HALVES for p in results):
         return func
-    named: NodeDict[Any] = NodeDict()
-    tvm_ffi.structural_walk(func.body, (tirx.Bind, lambda b: named.__setitem__(b.var, b.value)))
-    rules = [(tvm.ir.Call, _call), (tirx.Add, partial(_sum, named))]
-    return func.with_body(tvm_ffi.structural_mutate(func.body, rules))
+    return func.with_body(_Fast(func.body)(func.body))
 
 
-def _call(node: Any, mutator: Any) -> Any:
-    node = mutator.default_mutate(node)
-    name = op_name(node).rpartition(".")[2]
-    dtype = str(getattr(node.ty, "dtype", ""))  # pointers have none
-    if name not in _FAST or dtype not in (*HALVES, "float32"):
-        return node
-    return as_dtype(_FAST[name](as_dtype(items(node.args)[0], "float32")), dtype)
+class _Fast:
+    """Rewrites functions of a kernel's body."""
+
+    def __init__(self, body: Any) -> None:
+        self.named: NodeDict[Any] = NodeDict()
+        names: set[str] = set()
+        tvm_ffi.structural_walk(body, [
+            (tirx.Bind, lambda b: self.named.__setitem__(b.var, b.value)),
+            (tvm.ir.Call, lambda c: names.add(_name(c)))])  # fmt: skip
+        self.exp = exp if names.intersection(STEEP) else flushed_exp
+
+    def __call__(self, body: Any) -> Any:
+        rules = [(tvm.ir.Call, self.call), (tirx.Add, self.sum), (tirx.Div, self.quotient)]
+        return tvm_ffi.structural_mutate(body, rules)
+
+    def call(self, node: Any, mutator: Any) -> Any:
+        node = mutator.default_mutate(node)
+        name, dtype = _name(node), str(getattr(node.ty, "dtype", ""))  # pointers have none
+        if name not in ("exp", "sigmoid") or dtype not in (*HALVES, "float32"):
+            return node
+        x = as_dtype(items(node.args)[0], "float32")
+        fast = flushed_exp if dtype == "float16" else self.exp  # rounded at once
+        return as_dtype(fast(x) if name == "exp" else _sigmoid(x, fast), dtype)
+
+    def sum(self, node: Any, mutator: Any) -> Any:
+        """c + c f(x) as c (1 + f(x)), which is 0 for a function that nears -1, not a difference."""
+        for constant, product in ((node.a, node.b), (node.b, node.a)):
+            literal = isinstance(constant, tirx.FloatImm)
+            factor = _factor(self.named, product, constant) if literal else None
+            name, dtype = _name(factor), str(node.ty.dtype)
+            if factor is not None and name in _PLUS_ONE and dtype in (*HALVES, "float32"):
+                x = as_dtype(mutator.mutate(items(factor.args)[0]), "float32")
+                return as_dtype(_number(constant.value) * _PLUS_ONE[name](x, self.exp), dtype)
+        return mutator.default_mutate(node)
+
+    def quotient(self, node: Any, mutator: Any) -> Any:
+        node = mutator.default_mutate(node)
+        if str(node.ty.dtype) != "float16":
+            return node
+        return as_dtype(divided(as_dtype(node.a, "float32"), as_dtype(node.b, "float32")),
+                        "float16")  # fmt: skip
 
 
-def _sum(named: NodeDict[Any], node: Any, mutator: Any) -> Any:
-    """c + c f(x) as c (1 + f(x)), which is 0 for a function that nears -1, not a difference."""
-    for constant, product in ((node.a, node.b), (node.b, node.a)):
-        factor = _factor(named, product, constant) if isinstance(constant, tirx.FloatImm) else None
-        name = op_name(factor).rpartition(".")[2]
-        if factor is not None and name in _PLUS_ONE and str(node.ty.dtype) in (*HALVES, "float32"):
-            x = as_dtype(mutator.mutate(items(factor.args)[0]), "float32")
-            return as_dtype(_number(constant.value) * _PLUS_ONE[name](x), str(node.ty.dtype))
-    return mutator.default_mutate(node)
+def _name(call: Any) -> str:
+    return str(op_name(call).rpartition(".")[2])
 
 
 def _factor(named: NodeDict[Any], product: Any, constant: Any) -> Any:
@@ -84,37 +116,28 @@ def _value(named: NodeDict[Any], expr: Any) -> Any:
     return expr if value is None or loads(value) else _value(named, value)
 
 
-def _exp(x: Any) -> Any:
-    return tirx.call_pure_extern("float32", "__expf", x)
-
-
 def _number(value: float) -> Any:
     return tirx.FloatImm("float32", value)
 
 
-def _divided(x: Any, y: Any) -> Any:
-    return tirx.call_pure_extern("float32", "__fdividef", x, y)
-
-
-def _sigmoid(x: Any) -> Any:
+def _sigmoid(x: Any, fast_exp: Function) -> Any:
     zero, one = _number(0.0), _number(1.0)
-    small = _exp(zero - tirx.abs(x))
-    above = tirx.Select(x < zero, small, one)
-    return _divided(above, one + small)
+    small = fast_exp(zero - tirx.abs(x))
+    return divided(tirx.Select(x < zero, small, one), one + small)
 
 
-def _one_plus_erf(x: Any) -> Any:
+def _one_plus_erf(x: Any, fast_exp: Function) -> Any:
     """1 + erf(x) by the tail of the normal distribution: erfc(|x|), or 2 less that."""
-    t = _divided(_number(1.0), _number(1.0) + _number(TAIL_STEP) * tirx.abs(x))
+    t = divided(_number(1.0), _number(1.0) + _number(TAIL_STEP) * tirx.abs(x))
     tail = _number(TAIL[-1])
     for coefficient in TAIL[-2::-1]:
         tail = tail * t + _number(coefficient)
-    tail = tail * t * _exp(_number(0.0) - x * x)
+    tail = tail * t * fast_exp(_number(0.0) - x * x)
     return tirx.Select(x < _number(0.0), tail, _number(2.0) - tail)
 
 
-def _one_plus_tanh(x: Any) -> Any:
-    return _number(2.0) * _sigmoid(_number(2.0) * x)
+def _one_plus_tanh(x: Any, fast_exp: Function) -> Any:
+    return _number(2.0) * _sigmoid(_number(2.0) * x, fast_exp)
 
 
 #: erfc(x) exp(x^2) = sum_k TAIL[k] t^(k + 1), t = 1 / (1 + TAIL_STEP x), to 4.5e-6 of it for
@@ -123,5 +146,4 @@ def _one_plus_tanh(x: Any) -> Any:
 TAIL_STEP = 0.43
 TAIL = (0.24329933524131775, 0.2320651113986969, 0.28313902020454407, -0.01410742662847042,
         0.4099823236465454, -0.15437433123588562)  # fmt: skip
-_FAST = {"exp": _exp, "sigmoid": _sigmoid}
 _PLUS_ONE = {"erf": _one_plus_erf, "tanh": _one_plus_tanh}

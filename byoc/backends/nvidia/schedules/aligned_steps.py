@@ -11,9 +11,20 @@ from .....analysis.blocks.strides import strided_access
 from .....analysis.blocks.tir import Values, loads, values
 from .....analysis.lifting.tir.node import NodeDict, items, substitute
 from .program.combiners import combinations
-from .program.gpu_program import GpuProgram, NoGpuSchedule, expanded, extents, is_coupled, product
+from .program.gpu_program import (
+    GpuProgram,
+    NoGpuSchedule,
+    expanded,
+    extents,
+    is_coupled,
+    itemsize,
+    product,
+)
 from .program.merged_axes import MergedAxes, axis_range, bound, merged
 from .program.vector_loads import narrowest_item, widest
+
+#: Bytes of a result that a thread has side by side.
+STORED = 16
 
 
 class AlignedSteps:
@@ -90,4 +101,8 @@ class AlignedSteps:
         return out
 
     def width(self, groups: MergedAxes) -> int:
-        return widest(narrowest_item(self.buffers_used()), groups.sizes[-1] if groups.sizes else 1)
+        """The elements of a thread: few of wide results, so that neighbours store together."""
+        stored = max(itemsize(u.buffer) for s in self.steps for u in s.updates
+                     if u.buffer in self.program.params)  # fmt: skip
+        most = widest(narrowest_item(self.buffers_used()), groups.sizes[-1] if groups.sizes else 1)
+        return max(1, min(most, STORED // stored))

@@ -37,8 +37,8 @@ from .row_accesses import merged_rows, reads_along, vector_buffers
 from .row_kernel import RowEmitter
 from .row_registers import WARP, RowTile
 
-#: Threads of a block, and blocks that fill a GPU.
-THREADS, ENOUGH = 512, 128
+#: Threads of a block, those of one whose rows several steps read, and blocks that fill a GPU.
+THREADS, SEVERAL_STEPS, ENOUGH = 512, 256, 128
 #: Bytes of a thread's rows that leave room for several blocks.
 FEW_REGISTERS = 128
 #: Bytes that memory reads together, and that a thread loads at least.
@@ -102,8 +102,9 @@ class _Columns(RowEmitter):
         self.row_groups = merged_rows(program, space)
         size = narrowest_item(vector_buffers(program, space))
         width, self.across = _sides(space.count, self.row_groups.sizes[-1], size, self.most)
-        threads = 1
-        while threads * 2 * self.across <= THREADS and threads * 4 <= self.length:
+        once = sum(bool(row.columns) for row in space.steps) == 1
+        most, threads = THREADS if once else SEVERAL_STEPS, 1
+        while threads * 2 * self.across <= most and threads * 4 <= self.length:
             threads *= 2
         if threads * self.across < self.fewest:
             raise NoGpuSchedule("few threads share a row")

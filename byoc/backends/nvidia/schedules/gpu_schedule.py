@@ -21,7 +21,7 @@ from .pointwise_kernel import pointwise
 from .program.gpu_program import GpuProgram, NoGpuSchedule, has_symbols, is_coupled, read_program
 from .program.outer_axes import with_blocks
 from .program.thread_loops import kernels
-from .row_kernel import rows_kernel, short_rows_kernel
+from .row_kernel import few_rows_kernel, rows_kernel, short_rows_kernel
 from .transpose_kernel import transposed
 from .window_kernel import windows
 
@@ -31,14 +31,15 @@ DONE = "tirx.is_scheduled"
 Rule = Callable[[GpuProgram], tuple[Any, list[Any]]]
 
 #: The rules for steps with results that depend on one another, such as the place of a maximum.
-COUPLED = ("rows", "long rows", "pointwise", "short rows")
+COUPLED = ("rows", "long rows", "few rows", "pointwise", "short rows")
 
 #: Name, whether to keep the results of function calls that several steps read, and the rule.
 RULES: tuple[tuple[str, bool, Rule], ...] = (
     ("rows", True, rows_kernel), ("long rows", False, rows_kernel),
     ("columns", True, columns_kernel), ("long columns", False, columns_kernel),
     ("transposed", False, transposed), ("narrow", False, narrow),
-    ("windows", False, windows), ("pointwise", False, pointwise),
+    ("windows", False, windows), ("few rows", True, few_rows_kernel),
+    ("pointwise", False, pointwise),
     ("short columns", True, short_columns_kernel), ("short rows", False, short_rows_kernel),
 )  # fmt: skip
 

@@ -12,6 +12,7 @@ Reductions of few terms, as in pooling and depthwise convolutions, run inside of
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -22,16 +23,18 @@ from .....analysis.blocks.loop_steps import LoopStep, Update
 from .....analysis.blocks.tir import Values, seq, static, values
 from .....analysis.lifting.tir.node import NodeDict, as_dtype, substitute
 from .aligned_steps import AlignedSteps
-from .program.combiners import combiner
+from .program.combiners import combinations, combiner
 from .program.gpu_program import GpuProgram, NoGpuSchedule, expanded, extents, is_coupled, product
 from .program.merged_axes import MergedAxes, axis_range, positions_in, simplified, static_range
 from .program.thread_loops import (
     BLOCK,
     THREAD,
+    in_turns,
     load,
     local,
     number,
     store,
+    stored_together,
     thread_loop,
     unrolled,
     when,
@@ -42,6 +45,8 @@ from .shared_operands import sharing
 THREADS = 256
 #: Terms of a reduction that a thread unrolls, and that it computes at all.
 FEW, MANY = 16, 64
+#: The most of the others that it unrolls, so that their loads do not wait for one another.
+TURNS = 8
 
 
 def pointwise(program: GpuProgram, most: int = MANY) -> tuple[Any, list[Any]]:
@@ -149,14 +154,6 @@ class Points(AlignedSteps):
     ) -> list[Any]:
         """Accumulate in registers, one for each lane."""
         terms = extents(step.reduced)
-        out = []
-        for update in step.updates:
-            dtype = accumulator_dtype(update)
-            register = local(f"{update.buffer.name}_acc", [width], dtype)
-            self.buffers.append(register)
-            self.sums[update.buffer] = register
-            init = substitute(update.init, at)
-            out.append(unrolled("u", width, partial(_started, register, init, lane)))
         loops = [tirx.Var(a.var.name, str(a.var.ty.dtype)) for a in step.reduced]
         where = Values()
         for var, value in at.items():
@@ -165,25 +162,46 @@ class Points(AlignedSteps):
             analyzer.bind(var, axis_range(axis))
             where[axis.var] = number(0) if static(axis.extent) == 1 else var
         lanes = self.lanes(lane, width, analyzer)
-        inner, stores = [], []
-        for update in step.updates:
-            value = widened(update, self.sums[update.buffer])
-            lets, value = self.value(value, where, lanes, analyzer)
-            inner += lets
-            if is_coupled(step):  # all are computed from what was
-                new = tirx.Var(f"v_{update.buffer.name}", str(value.ty.dtype))
-                inner.append(tirx.Bind(new, value))
-                value = new
-            stores.append(store(self.sums[update.buffer], value, lane))
-        inner += stores
+        out = []
+        for update, start, dtype in accumulators(step):
+            register = local(f"{update.buffer.name}_acc", [width], dtype)
+            self.buffers.append(register)
+            self.sums[update.buffer] = register
+            init = substitute(start, at)
+            out.append(unrolled("u", width, partial(_started, register, init, lane)))
+        order = list(zip(loops, terms, strict=True))
+        inner = self.accumulated(step, where, order, lanes, lane, analyzer)
         self.buffers += lanes.registers
         each = unrolled("u", width, lambda v: substitute(seq(inner), values((lane, v))))
         body = seq([*lanes.statements(), each])
-        kind = tirx.ForKind.UNROLLED if product(terms) <= FEW else tirx.ForKind.SERIAL
-        for var, extent in reversed(list(zip(loops, terms, strict=True))):
-            if extent > 1:
-                body = tirx.For(var, number(0), number(extent), kind, body)
+        few = product(terms) <= FEW
+        for k, (var, extent) in reversed(list(enumerate(order))):
+            most = extent if few else TURNS if k == len(order) - 1 else 1
+            body = in_turns(var, extent, most, body)
         return [*out, body]
+
+    def accumulated(
+        self, step: LoopStep, at: Values, order: Sequence[tuple[Any, int]], lanes: VectorLanes,
+        lane: Any, analyzer: Any,
+    ) -> list[Any]:  # fmt: skip
+        """The statements that add a term in a lane; ``order``: the loops over terms."""
+        out: list[Any] = []
+        if not is_coupled(step):
+            for update in step.updates:
+                register = self.sums[update.buffer]
+                lets, value = self.value(widened(update, register), at, lanes, analyzer)
+                out += [*lets, store(register, value, lane)]
+            return out
+        for combine in combinations(step):
+            registers, terms = [self.sums[u.buffer] for u in combine.updates], []
+            for expr in combine.terms:
+                lets, term = self.value(expr, at, lanes, analyzer)
+                out += lets
+                terms.append(term)
+            thread = combine.in_order(order, terms[0], analyzer)
+            out += stored_together(registers, thread([load(r, lane) for r in registers], terms),
+                                   lane)  # fmt: skip
+        return out
 
     def value(
         self, value: Any, at: Values, lanes: VectorLanes, analyzer: Any
@@ -214,12 +232,24 @@ class Points(AlignedSteps):
         return buffer
 
 
+def accumulators(step: LoopStep) -> list[tuple[Update, Any, str]]:
+    """Return the updates of a reduction, their initial values, and the types they are kept in."""
+    if is_coupled(step):
+        return [part for c in combinations(step)
+                for part in zip(c.updates, c.starts, c.dtypes, strict=True)]  # fmt: skip
+    return [(u, u.init, accumulator_dtype(u)) for u in step.updates]
+
+
 def accumulator_dtype(update: Update) -> str:
-    """Return the type in which a reduction is accumulated: float32 for sums of halves."""
+    """Return the type in which a reduction is accumulated: float32 for sums of halves.
+
+    Few maxima gain nothing in float32, as of a pool.
+    """
     try:
-        return combiner(update).dtype
+        combine = combiner(update)
     except NoGpuSchedule:
         return str(update.buffer.ty.dtype)
+    return combine.dtype if combine.kind is tirx.Add else str(update.buffer.ty.dtype)
 
 
 def widened(update: Update, register: Any) -> Any:

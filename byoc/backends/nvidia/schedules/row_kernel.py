@@ -28,11 +28,11 @@ from .program.thread_loops import (
     BLOCK,
     ROW,
     THREAD,
+    in_turns,
     load,
     local,
     number,
     reduce_threads,
-    serial,
     store,
     stored_together,
     thread_loop,
@@ -41,7 +41,10 @@ from .program.thread_loops import (
 )
 from .program.vector_loads import VectorLanes, contiguous, narrowest_item, widest
 from .row_accesses import merged_columns, reads_along, vector_buffers
-from .row_registers import CHUNKS, WARP, RowRegisters, RowTile, tile_of
+from .row_registers import CHUNKS, ELEMENTS, READ_ONCE, WARP, RowRegisters, RowTile, tile_of
+
+#: Terms of a row that its threads share if there are at most so many in all rows.
+FEW_TERMS, FEW_ROWS = 8, 1 << 16
 
 
 def rows_kernel(program: GpuProgram) -> tuple[Any, list[Any]]:
@@ -52,6 +55,18 @@ def rows_kernel(program: GpuProgram) -> tuple[Any, list[Any]]:
             what several steps read.
     """
     return RowEmitter(program, *row_space(program))()
+
+
+def few_rows_kernel(program: GpuProgram) -> tuple[Any, list[Any]]:
+    """Return the kernel of a program over so few rows that one thread each would be slow.
+
+    Raises:
+        NoGpuSchedule: There are many rows, or as `rows_kernel`.
+    """
+    space, length = row_space(program, shortest=FEW_TERMS)
+    if space.count * length > FEW_ROWS:
+        raise NoGpuSchedule("there are many rows")
+    return RowEmitter(program, space, length)()
 
 
 def short_rows_kernel(program: GpuProgram) -> tuple[Any, list[Any]]:
@@ -83,7 +98,9 @@ class RowEmitter(RowRegisters):
         for row in space.steps:
             if row.columns:
                 width = min(width, widest(16 // width, self.groups[id(row)].sizes[-1]))
-        return tile_of(space.count, self.length // width, width, bool(program.outer))
+        once = sum(bool(row.columns) for row in space.steps) == 1
+        elements = READ_ONCE if once else ELEMENTS
+        return tile_of(space.count, self.length // width, width, bool(program.outer), elements)
 
     # ------------------------------------------------------------------ the kernel
 
@@ -166,17 +183,13 @@ class RowEmitter(RowRegisters):
         return self.chunk * number(self.tile.threads) + self.thread
 
     def chunks(self, body: Any) -> Any:
-        tile = self.tile
         whole = when(self.valid(), body)
+        return in_turns(self.chunk, self.tile.chunks, CHUNKS, whole)
 
-        def chunk(c: Any) -> Any:
-            return substitute(whole, values((self.chunk, c)))
-
-        if tile.chunks <= CHUNKS:
-            return unrolled("c", tile.chunks, chunk)
-        several = max(k for k in range(1, CHUNKS + 1) if tile.chunks % k == 0)
-        return serial("c", tile.chunks // several, lambda c: unrolled(
-            "k", several, lambda k: chunk(c * number(several) + k)))  # fmt: skip
+    @property
+    def order(self) -> list[tuple[Any, int]]:
+        """The loops in which a thread combines the terms of a row."""
+        return [(self.chunk, self.tile.chunks), (self.lane, self.tile.width)]
 
     def each_lane(self, body: Any) -> Any:
         return unrolled("u", self.tile.width, lambda v: substitute(body, values((self.lane, v))))
@@ -240,9 +253,11 @@ class RowEmitter(RowRegisters):
                 inner += lets
                 terms.append(term)
             first += [store(acc, e, number(0)) for acc, e in zip(accs, combine.starts, strict=True)]
-            inner += stored_together(accs, combine([load(a, number(0)) for a in accs], terms))
-            starts = list(combine.starts)
-            after.append(reduce_threads(THREAD, self.tile.threads, totals, starts, accs, combine))
+            thread = combine.in_order(self.order, terms[0], self.analyzer)
+            inner += stored_together(accs, thread([load(a, number(0)) for a in accs], terms))
+            after.append(
+                reduce_threads(THREAD, self.tile.threads, totals, combine.neutral(), accs, combine)
+            )
             for update, total in zip(combine.updates, totals, strict=True):
                 self.row_values[update.buffer] = total
         self.buffers += lanes.registers

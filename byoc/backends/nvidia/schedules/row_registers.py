@@ -27,8 +27,9 @@ TOGETHER = 256
 ENOUGH = 132 * 512
 #: Bytes of a row that a thread keeps in registers, and vectors that it unrolls.
 REGISTERS, CHUNKS = 320, 8
-#: Elements of a row that a thread has before the row gets more threads.
-ELEMENTS = 32
+#: Elements of a row that a thread has before the row gets more threads, and of one that is read in
+#: a single step, of which nothing has to stay in registers.
+ELEMENTS, READ_ONCE = 32, 64
 
 
 @dataclass(frozen=True)
@@ -157,10 +158,15 @@ class RowRegisters:
         return load(register, self.chunk, self.lane)
 
 
-def tile_of(rows: int, vectors: int, width: int, many: bool = False) -> RowTile:
-    """Return the threads for a number of rows of vectors; ``many``: of each of many coordinates."""
+def tile_of(
+    rows: int, vectors: int, width: int, many: bool = False, elements: int = ELEMENTS
+) -> RowTile:
+    """Return the threads for a number of rows of vectors; ``many``: of each of many coordinates.
+
+    ``elements``: of a row, which a thread has at most while more threads can share it.
+    """
     threads = WARP
-    few = max(1, min(CHUNKS, ELEMENTS // width))
+    few = max(1, min(CHUNKS, elements // width))
     while (
         threads < MOST_THREADS
         and vectors > threads

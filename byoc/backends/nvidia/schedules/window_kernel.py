@@ -7,9 +7,9 @@
       for i: x_row[q, v] = x[2 * (h + i) + r, 2 * w + q, …]     a row of all its windows
              y_acc[i, j, v] += x_row[2 * j + s, v] * k_reg[s, v]
 
-A thread has up to 2 x 4 neighbours of four channels. Registers hold what is read in the type of the
-sums, converted once. That windows read a function of 2 * i + r and 2 * j + s is proved. Pools have
-no weights to share, and are faster with a thread for each result.
+A thread has up to 2 x 4 neighbours of four channels, of large windows 1 x 7. Registers hold what is
+read in the type of the sums, converted once. That windows read a function of 2 * i + r and of
+2 * j + s is proved. Pools have no weights to share, and are faster with a thread for each result.
 """
 
 from __future__ import annotations
@@ -24,13 +24,22 @@ from .....analysis.blocks.tir import Values, loads, mentions, seq, static, value
 from .....analysis.lifting.tir.node import items, substitute
 from .pointwise_kernel import FEW, MANY, Points
 from .program.combiners import combiner
-from .program.gpu_program import GpuProgram, NoGpuSchedule, expanded, extents, has_windows
+from .program.gpu_program import (
+    GpuProgram,
+    NoGpuSchedule,
+    expanded,
+    extents,
+    has_windows,
+    itemsize,
+)
 from .program.merged_axes import MergedAxes, bound, positions_of, static_range
 from .program.thread_loops import load, local, number, store, unrolled
 from .window_reads import Slide, WindowReads, WindowTile
 
 #: Results of a thread along rows and columns, and channels, at most; threads that fill a GPU.
 ROWS, COLUMNS, LANES, ENOUGH = 2, 4, 4, 132 * 512
+#: Results along rows and columns of windows of more than 16 halves: more of a row is shared.
+LARGE = (1, 7)
 
 
 def windows(program: GpuProgram) -> tuple[Any, list[Any]]:
@@ -103,8 +112,11 @@ class _Windows(Points):
     def tile(self, vectors: int) -> tuple[int, int]:
         """How many rows and columns of results a thread has: fewer where threads would be few."""
         rows, columns = extents([self.down.axis, self.across.axis])
-        sides = [(i, j) for i in range(ROWS, 0, -1) if rows % i == 0
-                 for j in range(max(COLUMNS, columns if columns < 8 else 0), 0, -1)
+        high, wide = extents([self.down.term, self.across.term])
+        halves = all(itemsize(e.source) <= 2 for e in loads(self.term))
+        down, across = LARGE if halves and high * wide > FEW else (ROWS, COLUMNS)
+        sides = [(i, j) for i in range(down, 0, -1) if rows % i == 0
+                 for j in range(max(across, columns if columns < 8 else 0), 0, -1)
                  if columns % j == 0]  # fmt: skip
         sides.sort(key=lambda side: -side[0] * side[1])
         return next((s for s in sides if vectors // (s[0] * s[1]) >= ENOUGH), sides[-1])

@@ -19,6 +19,7 @@ from .....analysis.blocks.loop_steps import Axis, LoopStep, Update
 from .....analysis.blocks.tir import Values, dtype_of, integer, loads, seq, static
 from .....analysis.lifting.tir.node import as_dtype, items, substitute
 from ..schedules.program.combiners import Combination, combinations
+from .deviations import Deviations
 from .split_plan import SplitPlan
 
 
@@ -31,15 +32,16 @@ class SplitBlocks:
     parts: tuple[Any, ...]
 
 
-def split_blocks(step: LoopStep, plan: SplitPlan) -> SplitBlocks:
+def split_blocks(step: LoopStep, plan: SplitPlan, around: Deviations | None = None) -> SplitBlocks:
     """Return the blocks of a reduction that is divided by a plan.
 
-    Sums of halves have partial results in float32, and are rounded once.
+    Sums of halves have partial results in float32, and are rounded once. ``around``: the terms are
+    squared deviations from a mean; those of a part are from the mean of the part.
 
     Raises:
         NoGpuSchedule: The reduction may not be reassociated.
     """
-    cut, together = _Cut(step, plan), combinations(step)
+    cut, together = _Cut(step, plan, around), combinations(step)
     parts = [[tirx.decl_buffer(cut.shape(), t, name=f"{u.buffer.name}_part")
               for u, t in zip(c.updates, c.dtypes, strict=True)] for c in together]  # fmt: skip
     first = cut.first(together, parts)
@@ -50,8 +52,8 @@ def split_blocks(step: LoopStep, plan: SplitPlan) -> SplitBlocks:
 class _Cut:
     """The axes of both blocks."""
 
-    def __init__(self, step: LoopStep, plan: SplitPlan) -> None:
-        self.step, self.plan = step, plan
+    def __init__(self, step: LoopStep, plan: SplitPlan, around: Deviations | None) -> None:
+        self.step, self.plan, self.around = step, plan, around
         self.digits = {id(a): d for a, d in zip(step.reduced, plan.digits, strict=True)}
 
     def is_across(self, axis: Axis) -> bool:
@@ -85,6 +87,8 @@ class _Cut:
                 inside = at[axis.var] < integer(extent, var)
         terms = [[guarded(inside, substitute(e, at), s)
                   for e, s in zip(c.terms, c.starts, strict=True)] for c in together]  # fmt: skip
+        if self.around is not None:
+            terms = [[self.around.of_part(at, place)]]
         return updating(axes, together, parts, place, terms)
 
     def second(self, together: Sequence[Combination], parts: Sequence[Sequence[Any]]) -> list[Any]:
@@ -96,6 +100,8 @@ class _Cut:
             at[axis.var] = var
         at_part = [at[a.var] for a in self.plan.order]
         terms = [[tirx.BufferLoad(b, at_part) for b in buffers] for buffers in parts]
+        if self.around is not None:
+            terms = [[self.around.of_means(at, terms[0][0], at_part)]]
         results = [[accumulated(u, t) for u, t in zip(c.updates, c.dtypes, strict=True)]
                    for c in together]  # fmt: skip
         place = [substitute(i, at) for i in together[0].updates[0].indices]

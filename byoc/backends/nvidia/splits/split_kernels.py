@@ -28,9 +28,10 @@ from ..schedules.program.gpu_program import (
     product,
     read_program,
 )
+from .deviations import deviations
 from .row_values import row_values
 from .split_blocks import split_blocks
-from .split_plan import split_plan
+from .split_plan import SplitPlan, split_plan
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,7 @@ class _Splitter:
         self.func, self.program = func, program
         self.nests: list[_Nest] = []
         self.targets: list[list[_Nest]] = []  # what each kernel is for
+        self.sums: list[tuple[LoopStep, SplitPlan, Any, int]] = []  # their parts, and the target
         self.between: NodeDict[None] = NodeDict()  # buffers that one kernel writes for others
         self.divide()
 
@@ -115,15 +117,30 @@ class _Splitter:
             if not plan.divides:
                 self.add(stmt, kept=True)
                 continue
-            blocks = split_blocks(reduction, plan)
-            self.add(blocks.first, kept=True)
-            second = blocks.second
-            first, *others = items(second.seq) if isinstance(second, tirx.SeqStmt) else [second]
-            self.add(first, kept=True)
-            for other in others:
-                self.add(other, kept=False)
+            self.add_parts(reduction, plan)
         if not totals.items():
             raise NoGpuSchedule("one block of threads does for each reduction")
+
+    def add_parts(self, step: LoopStep, plan: SplitPlan) -> None:
+        """Add the blocks of a divided reduction.
+
+        Deviations from a mean are in the kernels of the sum that gives the mean.
+        """
+        found = ((around, at) for *first, at in self.sums
+                 if (around := deviations(self.program, tuple(first), step, plan)))  # fmt: skip
+        around, at = next(found, (None, None))
+        blocks = split_blocks(step, plan, around)
+        second = blocks.second
+        first, *others = items(second.seq) if isinstance(second, tirx.SeqStmt) else [second]
+        if at is None:
+            at = len(self.targets)
+            self.targets += [[], []]
+            self.sums.append((step, plan, blocks.parts[0], at))
+        for k, stmt in enumerate((blocks.first, first)):
+            self.add(stmt, kept=False)
+            self.targets[at + k].append(self.nests[-1])
+        for other in others:
+            self.add(other, kept=False)
 
     def add_step(self, stmt: Any, totals: NodeDict[None]) -> None:
         """Add what is not a reduction; what it computes from totals alone goes to their kernel."""

@@ -35,8 +35,9 @@ MEMORY, BLOCK, COLUMNS = 3e6, 6e4, 1.8e4
 LAUNCH, GAIN = 2.0, 1.15
 #: Bytes that are read together: shorter runs of rows waste the rest.
 RUN = 64
-#: Blocks that fill a GPU well, and the bytes that a block should read at least.
-BLOCKS, LEAST = 528, 16 * 1024
+#: Blocks that fill a GPU well, the bytes that a block should read at least, and those that it can
+#: keep beside other blocks, to read them again.
+BLOCKS, LEAST, KEPT = 528, 16 * 1024, 64 * 1024
 #: What follows a reduction moves so many times the bytes of its terms, if a row is not the same for
 #: both. A block of TVM's kernel for them then moves these bytes in a microsecond.
 MUCH, UNEVEN = 8, 4e3
@@ -167,7 +168,8 @@ def _parts(rows: int, terms: int, lanes: bool, size: int) -> int:
     """How many parts of each row fill a GPU."""
     blocks = max(1, rows * size // SIDE) if lanes else rows
     most = max(1, terms * rows * size // LEAST // blocks)
-    return max(1, min(BLOCKS // blocks, most))
+    fewest = 1 if lanes else terms * size // KEPT
+    return max(1, min(BLOCKS // blocks, most), fewest)
 
 
 def _digits(

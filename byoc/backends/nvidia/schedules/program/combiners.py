@@ -7,8 +7,9 @@ m[i] = select(m[i] > x, m[i], x)                      the place of the largest, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tvm
@@ -16,7 +17,8 @@ import tvm_ffi
 from tvm import tirx
 
 from ......analysis.blocks.loop_steps import LoopStep, Update
-from ......analysis.lifting.tir.node import as_dtype
+from ......analysis.blocks.tir import integer, static, values
+from ......analysis.lifting.tir.node import as_dtype, substitute
 from .gpu_program import NoGpuSchedule, is_coupled
 from .merged_axes import bound
 
@@ -25,8 +27,10 @@ from .merged_axes import bound
 class Combiner:
     """A reduction as ``combine(accumulator, term)``, which may be reassociated.
 
-    ``dtype`` is the accumulator's: sums of half-precision terms are accumulated in float32. If the
-    operator also multiplies them, their product is in float32, too.
+    ``dtype`` is the accumulator's: sums, maxima and minima of half-precision terms are accumulated
+    in float32, of which a GPU has one instruction for a maximum, and of halves four. Extremes skip
+    NaN then, as those of float32 do. If the operator also multiplies terms of a sum, their product
+    is in float32, too.
     """
 
     kind: Any
@@ -51,16 +55,57 @@ class Combination:
     terms: tuple[Any, ...]
     dtypes: tuple[str, ...]
     starts: tuple[Any, ...]
-    kind: Any  # a `Combiner`, or the comparison of values and of places
+    kind: Any  # a `Combiner`, or the comparison of values and of places, and whether b is later
+
+    def neutral(self) -> list[Any]:
+        """Return what changes no total of accumulators that began with ``starts``, as TVM knows it.
+
+        Raises:
+            NoGpuSchedule: They may have begun beyond all finite numbers.
+        """
+        bound = {tirx.Max: tirx.min_value, tirx.Min: tirx.max_value}
+        if not isinstance(self.kind, Combiner) or self.kind.kind not in bound:
+            return list(self.starts)
+        (start,) = self.starts
+        literal = isinstance(start, (tirx.IntImm, tirx.FloatImm))
+        if not literal or not math.isfinite(start.value):
+            raise NoGpuSchedule("an extreme may start beyond all finite numbers")
+        return [bound[self.kind.kind](self.kind.dtype)]
 
     def __call__(self, a: Sequence[Any], b: Sequence[Any]) -> list[Any]:
         """Return the values of the accumulators ``a`` with the terms ``b``."""
         if isinstance(self.kind, Combiner):
             return [self.kind(a[0], b[0])]
-        better, earlier = self.kind
-        return _places(
-            better, earlier, a, [as_dtype(e, t) for e, t in zip(b, self.dtypes, strict=True)]
-        )
+        better, earlier, *ordered = self.kind
+        b = [as_dtype(e, t) for e, t in zip(b, self.dtypes, strict=True)]
+        return (_later if ordered else _places)(better, earlier, a, b)
+
+    def in_order(self, loops: Sequence[tuple[Any, int]], places: Any, analyzer: Any) -> Combination:
+        """Return the combination for terms in the order of loops, the outermost first.
+
+        Of a place and a value, it compares values only, if later terms have larger ``places``.
+        """
+        if isinstance(self.kind, Combiner) or not ascending(
+            places, self.starts[0], loops, analyzer
+        ):
+            return self
+        return replace(self, kind=(*self.kind, True))
+
+
+def ascending(value: Any, start: Any, loops: Sequence[tuple[Any, int]], analyzer: Any) -> bool:
+    """Whether integers in the order of loops are above a start, and each above the one before.
+
+    ``loops`` are variables and extents, the outermost first; the analyzer knows their ranges.
+    """
+    for k, (var, extent) in enumerate(loops):
+        inner = loops[k + 1 :]
+        last = values(*((v, integer(n - 1, v)) for v, n in inner))
+        first = values((var, var + integer(1, var)), *((v, integer(0, v)) for v, _ in inner))
+        larger = tirx.GT(substitute(value, first), substitute(value, last))
+        if extent > 1 and not analyzer.can_prove(larger):
+            return False
+    least = static(analyzer.simplify(start))
+    return least is not None and bool(analyzer.can_prove(value > least))
 
 
 def combinations(step: LoopStep) -> list[Combination]:
@@ -98,7 +143,8 @@ def combiner(update: Update) -> Combiner:
 
 
 def _accumulator(kind: Any, dtype: str) -> str:
-    return "float32" if kind is tirx.Add and dtype in ("float16", "bfloat16") else dtype
+    wide = kind in (tirx.Add, tirx.Max, tirx.Min) and dtype in ("float16", "bfloat16")
+    return "float32" if wide else dtype
 
 
 def _widened(term: Any, dtype: str) -> Any:
@@ -155,3 +201,10 @@ def _places(better: Any, earlier: Any, a: Sequence[Any], b: Sequence[Any]) -> li
     wins = better(a[1], b[1])
     first = tirx.Or(wins, tirx.And(tirx.EQ(a[1], b[1]), earlier(a[0], b[0])))
     return [tirx.Select(first, a[0], b[0]), tirx.Select(wins, a[1], b[1])]
+
+
+def _later(better: Any, earlier: Any, a: Sequence[Any], b: Sequence[Any]) -> list[Any]:
+    """As `_places`, where the place of ``b`` is larger: of equal values, one has to be kept."""
+    keeps = {tirx.GT: tirx.GE, tirx.LT: tirx.LE}[better] if earlier is tirx.LT else better
+    first = keeps(a[1], b[1])
+    return [tirx.Select(first, a[0], b[0]), tirx.Select(first, a[1], b[1])]

@@ -8,8 +8,8 @@ from typing import Any
 import tvm
 from tvm import tirx
 
-from ......analysis.blocks.tir import loop, seq
-from ......analysis.lifting.tir.node import as_dtype, items
+from ......analysis.blocks.tir import loop, seq, values
+from ......analysis.lifting.tir.node import as_dtype, items, substitute
 
 INDEX = "int64"
 BLOCK, BLOCK_ROW, THREAD, ROW = "blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y"
@@ -45,6 +45,21 @@ def serial(stem: str, extent: int, body: Body) -> Any:
     return loop(stem, number(extent), number(0), body)
 
 
+def in_turns(var: Any, extent: int, most: int, body: Any) -> Any:
+    """Return the loop of a variable, unrolled by its extent's largest divisor up to ``most``."""
+
+    def at(value: Any) -> Any:
+        return substitute(body, values((var, as_dtype(value, str(var.ty.dtype)))))
+
+    several = max(k for k in range(1, most + 1) if extent % k == 0)
+    if several == extent:
+        return unrolled(var.name, extent, at)
+    if several == 1:
+        return serial(var.name, extent, at)
+    return serial(var.name, extent // several, lambda c: unrolled(
+        "k", several, lambda k: at(c * number(several) + k)))  # fmt: skip
+
+
 def when(condition: Any, stmt: Any) -> Any:
     """Return ``if condition: stmt``; the condition None is always true."""
     return stmt if condition is None else tirx.IfThenElse(condition, stmt, None)
@@ -67,13 +82,14 @@ def barrier() -> Any:
     return tirx.Evaluate(tirx.op.tvm_storage_sync("shared"))
 
 
-def stored_together(buffers: Sequence[Any], updated: Sequence[Any]) -> list[Any]:
-    """Return the statements that store values of buffers of one element, computed before."""
+def stored_together(buffers: Sequence[Any], updated: Sequence[Any], at: Any = None) -> list[Any]:
+    """Return the statements that store values of buffers at a place, 0 if None, computed before."""
+    at = number(0) if at is None else at
     if len(buffers) == 1:
-        return [store(buffers[0], updated[0], number(0))]
+        return [store(buffers[0], updated[0], at)]
     names = [tirx.Var(f"v_{b.name}", str(b.ty.dtype)) for b in buffers]
     binds = [tirx.Bind(v, e) for v, e in zip(names, updated, strict=True)]
-    return [*binds, *(store(b, v, number(0)) for b, v in zip(buffers, names, strict=True))]
+    return [*binds, *(store(b, v, at) for b, v in zip(buffers, names, strict=True))]
 
 
 def reduce_threads(

@@ -29,13 +29,17 @@ VECTORS = ("float16", "bfloat16", "float32", "float64", "int32", "int64", "int8"
 
 @dataclass(frozen=True)
 class VectorLoad:
-    """``register[offset, v] = load(v)`` for all lanes ``v``, where ``guard`` holds."""
+    """``register[offset, v] = load(v)`` for all lanes ``v``, where ``guard`` holds.
+
+    Elsewhere it is ``otherwise``, if that is given.
+    """
 
     register: Any
     place: tuple[Any, ...]
     access: Any
     guard: Any | None
     vector: bool = True
+    otherwise: Any | None = None
 
 
 class VectorLanes:
@@ -79,7 +83,11 @@ class VectorLanes:
 
         dtype = str(vector.register.ty.dtype)
         copy = self.lanes(dtype, one) if vector.vector else unrolled("v", self.width, one)
-        return when(vector.guard, copy)
+        if vector.otherwise is None:
+            return when(vector.guard, copy)
+        other = unrolled("v", self.width, lambda v: store(
+            vector.register, vector.otherwise, *vector.place, v))  # fmt: skip
+        return tirx.IfThenElse(vector.guard, copy, other)
 
     def lanes(self, dtype: str, body: Callable[[Any], Any]) -> Any:
         """Return the stores of all lanes, as vectors of at most 16 bytes if TVM can make them."""
@@ -107,13 +115,35 @@ class VectorLanes:
         if known is not None:
             return known
         for vector in self.loads:
-            if tvm_ffi.structural_equal(vector.access, expr) and _same(vector.guard, self.guard):
+            if vector.otherwise is None and _same_load(vector, expr, self.guard):
                 return load(vector.register, *vector.place, self.lane)
         if self.scalar or not self.contiguous(expr):
             return mutator.default_mutate(expr)
+        return load(self.added(expr, self.guard, None), self.lane)
+
+    def added(self, expr: Any, guard: Any | None, otherwise: Any | None) -> Any:
+        """The register of a new vector."""
         register = local(f"{expr.source.name}_reg", [self.width], str(expr.source.ty.dtype))
-        self.loads.append(VectorLoad(register, (), expr, self.guard))
-        return load(register, self.lane)
+        self.loads.append(VectorLoad(register, (), expr, guard, otherwise=otherwise))
+        return register
+
+    def padded(self, condition: Any, expr: Any, number: Any) -> Any | None:
+        """A load that is a number where a condition of all lanes does not hold; None for others.
+
+        TVM evaluates the condition of ``if_then_else`` in each lane.
+        """
+        literal = isinstance(number, (tirx.FloatImm, tirx.IntImm))
+        if not literal or not isinstance(expr, tvm.ir.TensorLoad) or self.guard is not None:
+            return None
+        uniform = None if self.scalar else self.uniform(condition)
+        if uniform is None or loads(uniform) or static(uniform) is not None:
+            return None
+        if self.cached(expr) is not None or not self.contiguous(expr):
+            return None
+        for vector in self.loads:
+            if _same(vector.otherwise, number) and _same_load(vector, expr, uniform):
+                return load(vector.register, self.lane)
+        return load(self.added(expr, uniform, number), self.lane)
 
     def contiguous(self, expr: Any) -> bool:
         if self.width == 1 or str(expr.source.ty.dtype) not in VECTORS:
@@ -124,6 +154,8 @@ class VectorLanes:
         if not is_guard(expr):
             return mutator.default_mutate(expr)
         condition, yes, no = items(expr.args)
+        if (value := self.padded(condition, yes, no)) is not None:
+            return value
         return tirx.if_then_else(*self.branches(condition, yes, no, mutator))
 
     def select(self, expr: Any, mutator: Any) -> Any:
@@ -212,6 +244,10 @@ def _plus(h: Any, each: int, v: Any) -> Any:
     if static(h) is not None:
         return v if static(h) == 0 else number(static(h) * each) + v  # type: ignore[operator]
     return h * number(each) + v
+
+
+def _same_load(vector: VectorLoad, expr: Any, guard: Any | None) -> bool:
+    return bool(tvm_ffi.structural_equal(vector.access, expr)) and _same(vector.guard, guard)
 
 
 def _same(a: Any, b: Any) -> bool:
