@@ -20,6 +20,7 @@ from opinfo.testing.strip import strip
 from opinfo.testing.unoptimised import unoptimised
 
 from ...common.mutation import outputs, trial
+from ...part import OneIn
 
 RANDOM = np.random.default_rng(0)
 
@@ -196,7 +197,11 @@ def _changed(text: str) -> Iterator[tuple[str, Any]]:
     yield from mutants(parsed(text))
 
 
-def _tried(name: str) -> tuple[int, list[str]]:
+#: Of how many changes the suite tries one.
+EVERY = 5
+
+
+def _tried(name: str, one_in: OneIn) -> tuple[int, list[str]]:
     """The number of mutants that differ, and the wrong answers."""
     form = FORMS[name]
     original = parsed(strip(form.kernel()).script())
@@ -206,7 +211,7 @@ def _tried(name: str) -> tuple[int, list[str]]:
     results = [outputs(original, i) for i in inputs]
     assert results[0] is not None
     different, wrong = 0, []
-    for change, mutant in _changed(original.script()):
+    for change, mutant in one_in(EVERY, _changed(original.script())):
         found = trial(mutant, truth, inputs, results)
         different += found.different
         wrong += [f"{change}: {found.wrong}"] if found.wrong else []
@@ -215,7 +220,7 @@ def _tried(name: str) -> tuple[int, list[str]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["q4f16_1", "q4f16_0", "q3f16_1", "awq", "autoawq", "gptq"])
-def test_no_mutant_gets_its_answer(name: str) -> None:
-    different, wrong = _tried(name)
+def test_no_mutant_gets_its_answer(name: str, one_in: OneIn) -> None:
+    different, wrong = _tried(name, one_in)
     assert not wrong
-    assert different >= 30
+    assert different >= 30 / EVERY
