@@ -71,6 +71,7 @@ def ran(mod: Any, args: tuple[Tensor, ...]) -> list[Any]:
     return [out.numpy()] if hasattr(out, "numpy") else [t.numpy() for t in out]
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("write", [index_copy, index_put, slices, copied])
 @pytest.mark.parametrize("buffer", [False, True])
 def test_the_new_value_is_the_last_result(write: Callable[..., None], buffer: bool) -> None:

@@ -38,6 +38,7 @@ def node_of(columns: int, depth: int, block: int, kind: int, **attrs: Any) -> An
     return contributed("MatMulBnb4", ["x", "w", "m"], ["y"], name="here", **given)
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("kind", [0, 1])
 @pytest.mark.parametrize(("columns", "depth", "block"), [(8, 64, 16), (6, 24, 32), (3, 5, 16)])
 def test_products(columns: int, depth: int, block: int, kind: int) -> None:

@@ -34,6 +34,7 @@ def checked(node: Any, sizes: list[Any], results: list[str], *feeds: Array) -> N
             np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("dtype", ["float32", "int64", "int8"])
 @pytest.mark.parametrize("order", [None, 0, 1])
 def test_elements(order: int | None, dtype: str) -> None:
