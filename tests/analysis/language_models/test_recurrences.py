@@ -94,6 +94,7 @@ def _layer(layer: str, steps: Any, batch: Any) -> tuple[Any, str, dict[str, Any]
     return _prim_func(cell, steps, batch, attrs), NAME, on
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("sizes", [(5, 2), "nb"], ids=["static", "symbolic"])
 @pytest.mark.parametrize("layer", [*LAYERS, *QUANTIZED_LAYERS])
 def test_a_layer_is_recognised_from_its_loops(layer: str, sizes: Any) -> None:

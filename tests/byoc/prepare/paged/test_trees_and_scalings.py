@@ -36,12 +36,14 @@ PAGED = {
 }
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("cpu", [False, True])
 @pytest.mark.parametrize("name", TREES)
 def test_nodes_of_trees_see_their_ancestors(name: str, cpu: bool) -> None:
     check("tree", TREES[name], cpu=cpu)
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("cpu", [False, True])
 @pytest.mark.parametrize("name", PAGED)
 def test_nodes_of_trees_see_pages_before_the_tree(name: str, cpu: bool) -> None:
@@ -88,6 +90,7 @@ def scaled_case(kind: str, scaling: str) -> Case:
     return replace(SCALED[kind], scaling=tuple(SCALINGS[scaling].items()))
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("scaling", SCALINGS)
 @pytest.mark.parametrize("kind", SCALED)
 def test_rotary_embeddings_may_be_scaled(kind: str, scaling: str) -> None:
