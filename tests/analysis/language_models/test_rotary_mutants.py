@@ -14,7 +14,7 @@ from tvm import relax, tirx
 from opinfo.analysis import OpInfo, Refusal
 from opinfo.analysis.answer.recover import lift_or_refuse, recover_direct
 from opinfo.analysis.composites.positions.rotary import apply_rotary_embedding
-from opinfo.testing.mutants import edited, mutants, parsed
+from opinfo.testing.mutants import changes_of, edited, parsed
 
 from ...common.interpret import Undefined, compiled
 from ...part import OneIn
@@ -38,16 +38,20 @@ CHANGES = [
 ]  # fmt: skip
 
 
-def _changed(func: Any, branches: bool) -> Iterator[tuple[str, Any]]:
+#: Of how many changes the suite tries one.
+EVERY = 6
+
+
+def _changed(func: Any, one_in: OneIn, branches: bool) -> Iterator[tuple[str, Any]]:
     """Mutants; all branches have one formula, so it may be enough to change the first one."""
     text = func.script()
     body = text.index("T.writes")
     last = len(text) if branches else text.index("else:", body)
-    changes = ((body + match.start(), body + match.end(), new) for old, new in CHANGES
-               for match in re.finditer(old, text[body:last]))  # fmt: skip
-    for (start, end, new), mutant in edited(text, changes):
+    changes = [(body + match.start(), body + match.end(), new) for old, new in CHANGES
+               for match in re.finditer(old, text[body:last])]  # fmt: skip
+    changes += changes_of(text, last)
+    for (start, end, new), mutant in edited(text, one_in(EVERY, changes)):
         yield f"{text[start:end]} to {new} at {start}", mutant
-    yield from mutants(func, last)
 
 
 def _results(func: Any, given: Any) -> list[Any] | None:
@@ -67,17 +71,13 @@ def _answer(func: Any) -> OpInfo | Refusal:
     return expression if isinstance(expression, Refusal) else recover_direct(expression, func)
 
 
-#: Of how many changes the suite tries one.
-EVERY = 6
-
-
 def _tried(
     original: Any, one_in: OneIn, given: Any = INPUTS, branches: bool = True
 ) -> tuple[int, list[str]]:
     """The number of mutants that differ, and those that are recognised wrongly."""
     expected, seen = _results(original, given), set[int]()
     different, wrong = 0, []
-    for change, mutant in one_in(EVERY, _changed(original, branches)):
+    for change, mutant in _changed(original, one_in, branches):
         key = tvm_ffi.structural_hash(mutant)
         got = None if key in seen else _results(mutant, given)
         seen.add(key)

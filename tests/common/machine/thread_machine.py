@@ -217,7 +217,7 @@ class _Machine(ExpressionValues):
         return np.ndim(value) > 0 and bool(np.any(value != value[0]))
 
     def combine(self, block: Any, over: list[Any], first: Array, mask: Array) -> None:
-        """A reduction over threads: the threads of a group one after another, in memory of the first.
+        """A reduction over threads: those of a group one after another, in memory of the first.
 
         Groups share nothing but what is the same in all, so their threads take turns together.
         """
