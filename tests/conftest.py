@@ -140,7 +140,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(params=["part", pytest.param("all", marks=pytest.mark.sweep)])
 def one_in(request: pytest.FixtureRequest) -> part.OneIn:
     """Takes one of so many of a test's cases; in `make sweep`, all."""
-    return part.one_in(request.node.nodeid, request.param == "all")
+    return part.OneIn(request.node.nodeid, request.param == "all")
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,8 @@ What is not in the part gets the marker `sweep`. A case that the command line na
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import combinations, islice
 from typing import Any, TypeVar
 from zlib import crc32
@@ -32,7 +33,6 @@ import pytest
 T = TypeVar("T")
 #: The entry of each list: the names of its parameters, and what stands for their values.
 Entries = frozenset[tuple[tuple[str, ...], tuple[int, ...]]]
-OneIn = Callable[[int, Iterable[Any]], Iterator[Any]]
 
 
 def mark_rest(items: Sequence[pytest.Item], args: Sequence[str]) -> None:
@@ -99,16 +99,23 @@ def part_of(cases: dict[str, Entries]) -> set[str]:
     return taken
 
 
-def one_in(name: str, whole: bool) -> OneIn:
-    """What takes one of so many, of which the name decides the first; or all.
+@dataclass(frozen=True)
+class OneIn:
+    """Takes one of so many cases, of which the name decides the first; or all.
 
-    Args:
+    Attributes:
         name: The test's.
         whole: Whether it takes all.
     """
 
-    def take(count: int, cases: Iterable[T]) -> Iterator[T]:
-        return islice(cases, 0 if whole else crc32(name.encode()) % count, None,
-                      1 if whole else count)  # fmt: skip
+    name: str
+    whole: bool
 
-    return take
+    def __call__(self, count: int, cases: Iterable[T]) -> Iterator[T]:
+        """Take one of ``count``."""
+        first, step = (0, 1) if self.whole else (crc32(self.name.encode()) % count, count)
+        return islice(cases, first, None, step)
+
+    def least(self, count: int, whole: int) -> float:
+        """How many there have to be of one of ``count``, if of all it were ``whole``."""
+        return whole if self.whole else whole / count

@@ -77,8 +77,9 @@ def test_a_case_that_the_command_line_names_runs() -> None:
 def test_one_of_three_is_taken_from_a_first_that_the_name_decides() -> None:
     firsts = set()
     for name in "abcdefgh":
-        taken = list(part.one_in(name, False)(3, range(9)))
+        taken = list(part.OneIn(name, False)(3, range(9)))
         assert taken == list(range(taken[0], 9, 3)) and taken[0] < 3
         firsts.add(taken[0])
     assert firsts == {0, 1, 2}
-    assert list(part.one_in("a", True)(3, range(9))) == list(range(9))
+    assert list(part.OneIn("a", True)(3, range(9))) == list(range(9))
+    assert [part.OneIn("a", whole).least(3, 30) for whole in (False, True)] == [10, 30]
