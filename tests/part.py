@@ -48,7 +48,7 @@ def mark_rest(items: Sequence[pytest.Item], args: Sequence[str]) -> None:
     if any("[" in arg for arg in args):
         return
     for name, cases in _by_test(items).items():
-        named = cases[0].get_closest_marker("part").args  # type: ignore[union-attr]
+        named = cases[0].get_closest_marker("part").args
         ids = {case.callspec.id: case for case in cases}
         if unknown := sorted(set(named) - ids.keys()):
             raise pytest.UsageError(

@@ -97,6 +97,7 @@ def test_rotary_embeddings_may_be_scaled(kind: str, scaling: str) -> None:
     check(kind, scaled_case(kind, scaling), cpu=kind == "ragged")
 
 
+@pytest.mark.part("longrope")
 @pytest.mark.parametrize("scaling", SCALINGS)
 def test_kernels_with_scalings_for_cpus_compute_what_ours_do(scaling: str) -> None:
     check("decode", scaled_case("decode", scaling), cpu=True, own=False)
