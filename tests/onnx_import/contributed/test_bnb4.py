@@ -74,7 +74,7 @@ def test_a_compiled_model() -> None:
     proto = model([node_of(16, 64, 32, 1)], {"x": (["b", 64], "float32")},
                   weights=weights(16, 64, 32))  # fmt: skip
     x = floats(3, 64)
-    compiled = opinfo.compile(from_model(proto, {}))
+    compiled = opinfo.compile(from_model(proto, {}), race=False)
     np.testing.assert_allclose(compiled.run(x), reference(proto, {"x": x})[0], atol=1e-4)
 
 
