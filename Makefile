@@ -44,7 +44,7 @@ $(VENV)-oldest/.dev: pyproject.toml
 quick: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not sweep"
 
-# Every case of tests of which the suite takes a part.
+# The cases that the suite leaves out where they go the same way as others.
 sweep: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(JOBS) -m sweep
 

@@ -22,6 +22,8 @@ those of the packages that its tests are about.
 
 Doctests are in the sources. Files of tests are not searched for them, which took a second parse.
 
+Of cases that go the same way a part is taken, as `part.py` says.
+
 Garbage is collected once all tests are known: modules are not garbage, and were a quarter of the
 time of collecting tests. From then on they are not looked at again.
 """
@@ -43,7 +45,7 @@ from _pytest.doctest import DoctestModule
 from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
 from opinfo.byoc.codegen.host_target import VARIABLE, flags
 
-from . import fast_scripts
+from . import fast_scripts, part
 from .common.compiled_once import begin_run
 from .oldest import expect_failures, leave_out
 
@@ -124,14 +126,21 @@ def _list_operators_once() -> None:
 
 
 @pytest.hookimpl(tryfirst=True)  # before that of Hypothesis, which looks for constants
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """On an older TVM, what differs there is expected to fail."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark cases outside the part. On an older TVM, what differs there is expected to fail."""
+    part.mark_rest(items, config.args)
     constants = sys.modules.get("hypothesis.internal.conjecture.providers")
     if constants is not None:
         constants.is_local_module_file = _is_drawn  # type: ignore[attr-defined]
     if VERSION < COMPLETE:
         leave_out(items)
         expect_failures(items)
+
+
+@pytest.fixture(params=["part", pytest.param("all", marks=pytest.mark.sweep)])
+def one_in(request: pytest.FixtureRequest) -> part.OneIn:
+    """Takes one of so many of a test's cases; in `make sweep`, all."""
+    return part.OneIn(request.node.nodeid, request.param == "all")
 
 
 @pytest.fixture(autouse=True)

@@ -92,6 +92,7 @@ for rows in (2, 0, 1, 0):
 """
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("name", ["cumsum", "cumprod"])
 @pytest.mark.parametrize("shapes", ["None", "opinfo.jit.Generic()", '"jit"'])
 def test_scans_of_no_rows_write_nothing(name: str, shapes: str) -> None:

@@ -12,19 +12,17 @@ from tests.common.run import run
 from tests.models import transformer
 
 
+@pytest.mark.part(*models.PART)
 @pytest.mark.parametrize("name", models.NAMES)
-def test_weights_fit_the_parameters(name: str) -> None:
+def test_weights_fit_the_parameters_and_are_finite_and_not_constant(name: str) -> None:
     params = models.module(name)["main"].params
-    values = [*models.inputs(name, batch=3), *models.weights(name)]
+    weights = models.weights(name)
+    values = [*models.inputs(name, batch=3), *weights]
     assert len(values) == len(params)
     for param, value in zip(params, values, strict=True):
         dims = tuple(getattr(d, "value", 3) for d in param.ty.shape.values)
         assert (value.shape, str(value.dtype)) == (dims, str(param.ty.dtype)), param.name
-
-
-@pytest.mark.parametrize("name", models.NAMES)
-def test_weights_are_finite_and_not_constant(name: str) -> None:
-    for value in models.weights(name):
+    for value in weights:
         assert np.isfinite(value).all()
         assert value.dtype.kind != "f" or value.size < 16 or value.std() > 0
 
@@ -35,6 +33,7 @@ def test_batch_is_symbolic(name: str) -> None:
     assert isinstance(first.ty.shape.values[0], tirx.Var)
 
 
+@pytest.mark.part(*models.PART)
 @pytest.mark.parametrize("name", models.NAMES)
 def test_every_model_is_legalised(name: str) -> None:
     left = set()
@@ -50,6 +49,7 @@ def test_every_model_is_legalised(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.part(*(n for n in models.PART if n.removesuffix("_n") in models.TRANSFORMERS))
 @pytest.mark.parametrize("name", [*models.TRANSFORMERS, *models.SYMBOLIC])
 def test_import_computes_what_torch_computes(name: str) -> None:
     """Symbolic models run at another batch than they were exported with."""

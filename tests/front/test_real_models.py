@@ -11,6 +11,7 @@ RUN = ("squeezenet", "bert_n", "swin")
 
 
 @pytest.mark.slow
+@pytest.mark.part(*models.PART)
 @pytest.mark.parametrize("name", models.NAMES)
 def test_operators_are_recovered_and_raised(name: str) -> None:
     found = measure(name, execute=name in RUN)

@@ -19,6 +19,7 @@ from opinfo.jit import Config, Dim, Recording
 from .test_front import expected, model
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("backends", [None, ["onednn"]])
 @pytest.mark.parametrize("shapes", [None, "jit", {"n": (1, 64)}])
 def test_a_symbolic_model_runs_at_any_size(shapes: Any, backends: Any) -> None:

@@ -29,6 +29,9 @@ OCR = tuple(ocr.FILES)
 TRANSFORMERS = tuple(transformer.CONFIGS)
 SYMBOLIC = tuple(f"{name}_n" for name in TRANSFORMERS)
 NAMES = (*LIGHT, *OCR, *TRANSFORMERS, *SYMBOLIC)
+#: Models whose operators together go all ways that those of all models go.
+PART = ("bvlc_alexnet", "inception_v1", "inception_v2", "shufflenet", "squeezenet", "ocr_det",
+        "ocr_rec", "bert", "gpt2", "swin", "bert_n", "gpt2_n", "swin_n")  # fmt: skip
 
 
 def _build(name: str) -> tuple[tvm.IRModule, list[Spec]]:

@@ -39,6 +39,7 @@ def test_pools_that_round_up(include: int) -> None:
     compare(model(nodes, IMAGE, ["y", "a"]), *SIZES)
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("transform", ["half_pixel", "asymmetric", "align_corners"])
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 def test_resizes_of_symbolic_sizes(mode: str, transform: str) -> None:

@@ -55,6 +55,7 @@ def _feed(proto: Any, steps: int, batch: int) -> dict[str, Array]:
     return feed
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("op", ["LSTM", "GRU", "RNN"])
 def test_symbolic_steps_and_batch(op: str, direction: str) -> None:
@@ -92,6 +93,7 @@ def test_other_activations() -> None:
     compare(proto, _feed(proto, 3, 2))
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("steps", [2, "n"])
 @pytest.mark.parametrize("op", ["LSTM", "GRU", "RNN"])
 def test_what_activations_are_applied_to_is_clipped(op: str, steps: int | str) -> None:
@@ -109,6 +111,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("steps", [2, "n"])
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_parameters_of_activations(name: str, steps: int | str) -> None:
@@ -222,6 +225,7 @@ def _quantized(
     return model([node], {"x": (["n", 1, SIZE], "float32")}, ["y", "yh", "yc"], weights)
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("direction", ["forward", "bidirectional"])
 @pytest.mark.parametrize(("dtype", "columns"), [("int8", False), ("int8", True), ("uint8", True)])
 def test_an_lstm_that_rounds_its_operands(dtype: str, columns: bool, direction: str) -> None:

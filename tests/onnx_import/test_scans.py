@@ -48,6 +48,7 @@ def test_a_scan_over_a_symbolic_number_of_elements() -> None:
     assert str(mod["main"].ret_ty.fields[0].shape.values[0]) == "n"
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("steps", ["n", 5])
 @pytest.mark.parametrize("direction", [0, 1])
 @pytest.mark.parametrize("axis", [0, 1, -1])

@@ -18,6 +18,7 @@ from tests.onnx_import.against_runtime import compare, floats, model
 make = helper.make_node
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("axis", [1, 2, -2])
 @pytest.mark.parametrize("parts, attrs", [
     (1, {}), (1, {"onesided": 1}), (1, {"inverse": 1}), (2, {}), (2, {"inverse": 1}),
@@ -53,6 +54,7 @@ def _run(mod: Any, x: np.ndarray) -> np.ndarray:
     return found
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("onesided", [0, 1])
 @pytest.mark.parametrize("given", ["window", "length", "both", "computed"])
 def test_transforms_of_windows(onesided: int, given: str) -> None:

@@ -201,6 +201,7 @@ def test_a_compiled_model_fits_and_no_word_is_broken(driver: Any, tmp_path: Path
     assert 0 < len(driver.find_elements("css selector", rows)) < all_rows
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("make", [lambda: plan_page(10), compile_page], ids=["plan", "compiled"])
 def test_text_can_be_read(driver: Any, tmp_path: Path, make: Any, theme: str) -> None:

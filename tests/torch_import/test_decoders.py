@@ -36,7 +36,9 @@ def test_windows_slide_beside_caches_that_grow() -> None:
     assert [value(window.kept, {"w": k}) for k in (0, 5, 6, 7)] == [1, 6, 7, 7]
 
 
+#: A tutorial compares the Llama whose caches grow with `transformers`, too.
 @pytest.mark.slow
+@pytest.mark.part("llama-static-1", "gemma2-window-2", "mixtral-relax4-1")
 @pytest.mark.parametrize(("architecture", "frontend", "layers"), [
     ("llama", "torch", 1), ("llama", "static", 1), ("gemma2", "window", 2),
     ("mixtral", "relax4", 1),
@@ -44,5 +46,5 @@ def test_windows_slide_beside_caches_that_grow() -> None:
 def test_logits_are_those_of_transformers(architecture: str, frontend: str, layers: int) -> None:
     assert TOLERANCE == 1e-4
     # raises where they differ by more
-    plans = (architecture, frontend) == ("llama", "torch")
+    plans = architecture == "llama"
     assert "apart" in row(architecture, frontend, layers, race=False, plans=plans)

@@ -167,6 +167,7 @@ CONDITIONS: dict[str, tuple[Callable[[int, int], bool], tuple[int, int], tuple[i
 NAMES: list[str] = list(CONDITIONS)
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("asserts", [False, True])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_request_that_violates_a_guard_is_refused(name: str, asserts: bool) -> None:
@@ -178,6 +179,7 @@ def test_a_request_that_violates_a_guard_is_refused(name: str, asserts: bool) ->
     assert not symbols(tidy(from_program(program, shapes={"x": (n, 4), "y": (m, 4)})))
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("asserts", [False, True])
 @pytest.mark.parametrize("name", [NAMES[0], NAMES[2], NAMES[4]])
 def test_a_build_with_symbols_fails_where_a_guard_is_violated(name: str, asserts: bool) -> None:

@@ -38,11 +38,21 @@ def mutants(func: Any, end: int | None = None) -> Iterator[tuple[str, Any]]:
         end: The place in the script where changes end; None for its end.
     """
     text = func.script()
-    changes = [c for c in _changes(text) if end is None or c[1] <= end]
-    random.Random(0).shuffle(changes)
-    for (start, stop, new), mutant in edited(text, changes):
+    for (start, stop, new), mutant in edited(text, changes_of(text, end)):
         line = text.count("\n", 0, start) + 1
         yield f"line {line}: {text[start:stop]!r} to {new!r}", mutant
+
+
+def changes_of(text: str, end: int | None = None) -> list[Change]:
+    """Return the changes that `mutants` makes of a script, in the same order.
+
+    Args:
+        text: The script of a PrimFunc.
+        end: The place in the script where changes end; None for its end.
+    """
+    changes = [c for c in _changes(text) if end is None or c[1] <= end]
+    random.Random(0).shuffle(changes)
+    return changes
 
 
 def edited(text: str, changes: Iterable[Change]) -> Iterator[tuple[Change, Any]]:

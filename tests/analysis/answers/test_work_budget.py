@@ -149,6 +149,7 @@ def _doubling(case: str) -> Any:
     return tvm.script.from_source(HEADER + text + "\n".join(lines) + "\n    B[0] = a60\n")
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("case", DOUBLING)
 def test_what_grows_is_counted(case: str, question: str, monkeypatch: pytest.MonkeyPatch) -> None:

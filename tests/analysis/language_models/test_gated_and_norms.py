@@ -28,6 +28,7 @@ ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize(("gate", "paired"), [(0, False), (1, False), (0, True), (1, True)])
 def test_one_half_is_activated_and_multiplied(activation: str, gate: int, paired: bool) -> None:

@@ -17,6 +17,7 @@ from opinfo.testing.strip import strip
 from opinfo.testing.unoptimised import unoptimised
 
 from ...common.mutation import outputs, trial
+from ...part import OneIn
 
 FORMS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "q4f16_1": ((2, 32), {"bits": 4, "group_size": 16, "axis": 1}),
@@ -97,7 +98,7 @@ def test_malformed_calls_are_refused(attrs: dict[str, Any]) -> None:
 
 
 @pytest.mark.slow
-def test_no_mutant_gets_its_answer() -> None:
+def test_no_mutant_gets_its_answer(one_in: OneIn) -> None:
     different = 0
     for shape, attrs in FORMS.values():
         lowered = relax.transform.LegalizeOps()(_module(shape, attrs))["group_quantize"]
@@ -108,8 +109,8 @@ def test_no_mutant_gets_its_answer() -> None:
         inputs = [[rng.uniform(-2, 2, shape)] for _ in range(2)]
         results = [outputs(original, i) for i in inputs]
         assert results[0] is not None
-        for change, mutant in islice(mutants(original), 24):
+        for change, mutant in one_in(3, islice(mutants(original), 24)):
             found = trial(mutant, truth, inputs, results)
             different += found.different
             assert not found.wrong, f"{change}: {found.wrong}"
-    assert different >= 20
+    assert different >= one_in.least(3, 20)

@@ -63,6 +63,7 @@ def test_tvms_kernel_is_recognised(kernel: Any) -> None:
     assert info.certificate.kind == "proved"
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("style", ["neox", "gptj"])
 @pytest.mark.parametrize("count", [LONGEST, LONGEST + 1])
 def test_it_divides_frequencies_and_scales(style: str, count: int) -> None:

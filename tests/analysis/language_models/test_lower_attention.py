@@ -46,6 +46,7 @@ def test_keys_of_a_cache_and_new_ones(biased: bool) -> None:
 H, G = (tirx.Var(name, "int64") for name in "hg")
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize("heads", [(6, 2), (6, 1), (H, G), (H, 2)])
 def test_heads_that_are_shared(heads: tuple[Any, Any], biased: bool) -> None:

@@ -68,6 +68,7 @@ def test_tvms_kernels_are_recognised(name: str) -> None:
     assert isinstance(chain, Chain) and chain.names == (ROTARY,)
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 @pytest.mark.parametrize("scaling", [{"rope_type": "none"}, GPTJ, LLAMA3])
 def test_kernels_over_the_number_of_positions(
@@ -110,6 +111,7 @@ def run(operands: list[Any], make: Any = rotary_embedding, **attrs: Any) -> Any:
 PLACES = np.array([4, 0, 71], "int32")
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("style", ["neox", "gptj"])
 @pytest.mark.parametrize("size", [2, 4, 8])
 def test_it_turns_pairs_as_complex_numbers(style: str, size: int) -> None:
@@ -131,6 +133,7 @@ def test_the_number_of_positions_places_the_last_one() -> None:
     np.testing.assert_allclose(got, reference(X, [7, 8, 9], 100.0, 8, "neox"), atol=1e-4)
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("style", ["neox", "gptj"])
 @pytest.mark.parametrize("size", [4, 8])
 def test_tables_turn_as_angles_do(style: str, size: int) -> None:

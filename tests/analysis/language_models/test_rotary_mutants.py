@@ -1,13 +1,9 @@
-"""Changed rotary embeddings: none is certified, unless it computes the same.
-
-Each form tries every third change, from the first, second or third on. `make sweep` tries all.
-"""
+"""Changed rotary embeddings: none is certified, unless it computes the same."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -18,9 +14,10 @@ from tvm import relax, tirx
 from opinfo.analysis import OpInfo, Refusal
 from opinfo.analysis.answer.recover import lift_or_refuse, recover_direct
 from opinfo.analysis.composites.positions.rotary import apply_rotary_embedding
-from opinfo.testing.mutants import edited, mutants, parsed
+from opinfo.testing.mutants import changes_of, edited, parsed
 
 from ...common.interpret import Undefined, compiled
+from ...part import OneIn
 from .rotary_cases import DATA, FORMS, INPUTS, X, module, operators
 
 #: Changes of every place in the text where they apply.
@@ -41,16 +38,20 @@ CHANGES = [
 ]  # fmt: skip
 
 
-def _changed(func: Any, branches: bool) -> Iterator[tuple[str, Any]]:
+#: Of how many changes the suite tries one.
+EVERY = 6
+
+
+def _changed(func: Any, one_in: OneIn, branches: bool) -> Iterator[tuple[str, Any]]:
     """Mutants; all branches have one formula, so it may be enough to change the first one."""
     text = func.script()
     body = text.index("T.writes")
     last = len(text) if branches else text.index("else:", body)
-    changes = ((body + match.start(), body + match.end(), new) for old, new in CHANGES
-               for match in re.finditer(old, text[body:last]))  # fmt: skip
-    for (start, end, new), mutant in edited(text, changes):
+    changes = [(body + match.start(), body + match.end(), new) for old, new in CHANGES
+               for match in re.finditer(old, text[body:last])]  # fmt: skip
+    changes += changes_of(text, last)
+    for (start, end, new), mutant in edited(text, one_in(EVERY, changes)):
         yield f"{text[start:end]} to {new} at {start}", mutant
-    yield from mutants(func, last)
 
 
 def _results(func: Any, given: Any) -> list[Any] | None:
@@ -70,17 +71,13 @@ def _answer(func: Any) -> OpInfo | Refusal:
     return expression if isinstance(expression, Refusal) else recover_direct(expression, func)
 
 
-#: Of how many changes a form tries one.
-EVERY = 3
-
-
 def _tried(
-    original: Any, first: int, every: int, given: Any = INPUTS, branches: bool = True
+    original: Any, one_in: OneIn, given: Any = INPUTS, branches: bool = True
 ) -> tuple[int, list[str]]:
     """The number of mutants that differ, and those that are recognised wrongly."""
     expected, seen = _results(original, given), set[int]()
     different, wrong = 0, []
-    for change, mutant in islice(_changed(original, branches), first, None, every):
+    for change, mutant in _changed(original, one_in, branches):
         key = tvm_ffi.structural_hash(mutant)
         got = None if key in seen else _results(mutant, given)
         seen.add(key)
@@ -94,36 +91,23 @@ def _tried(
     return different, wrong
 
 
-NAMES = ["neox", "gptj", "gptj partial", "llama3", "yarn"]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
-def test_no_mutant_is_certified(name: str) -> None:
-    _check(name, NAMES.index(name) % EVERY, EVERY)
-
-
-@pytest.mark.sweep
-@pytest.mark.parametrize("name", NAMES)
-def test_no_mutant_of_all_is_certified(name: str) -> None:
-    _check(name, 0, 1)
-
-
-def _check(name: str, first: int, every: int) -> None:
+@pytest.mark.parametrize("name", ["neox", "gptj", "gptj partial", "llama3", "yarn"])
+def test_no_mutant_is_certified(name: str, one_in: OneIn) -> None:
     original = FORMS[name][0]()
-    different, wrong = _tried(original, first, every, branches=name == "neox")
+    different, wrong = _tried(original, one_in, branches=name == "neox")
     assert not wrong
-    assert different >= 30 / every
+    assert different >= one_in.least(EVERY, 30)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("style", ["neox", "gptj"])
-def test_no_mutant_with_tables_is_certified(style: str) -> None:
+def test_no_mutant_with_tables_is_certified(style: str, one_in: OneIn) -> None:
     tables = [np.random.default_rng(k).uniform(-1, 1, (3, 1, 8)) for k in range(2)]
     operands = [X, *(t.astype("float32") for t in tables)]
     built = module(apply_rotary_embedding, operands, {"rotary_dim": 8, "style": style})
     legal = relax.transform.LegalizeOps()(built)
     (func,) = (f for f in legal.functions.values() if isinstance(f, tirx.PrimFunc))
-    different, wrong = _tried(parsed(func.script()), 0, 1, [([DATA[0], *tables], {})])
+    different, wrong = _tried(parsed(func.script()), one_in, [([DATA[0], *tables], {})])
     assert not wrong
-    assert different >= 10
+    assert different >= one_in.least(EVERY, 10)

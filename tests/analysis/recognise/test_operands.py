@@ -39,6 +39,7 @@ def check(source: str) -> None:
     assert not [text for text in reasons(source) if FAULT in text]
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("op", ["max", "min"])
 @pytest.mark.parametrize("dtype", ["int64", "int32", "float32"])
 @pytest.mark.parametrize("n", [1, 4])
@@ -57,6 +58,7 @@ def test_conditions_of_three(op: str, dtype: str) -> None:
     check(SOURCE.format(n=4, dtype=dtype, result=dtype, value=chosen))
 
 
+@pytest.mark.part
 @pytest.mark.parametrize(
     "value",
     ["A", "T.max(A, x[i])", "x[i] + A", "A * (x[i] + T.int64(1))",

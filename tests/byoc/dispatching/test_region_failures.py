@@ -100,6 +100,8 @@ __attribute__((constructor)) static void %(symbol)s_begin() { fesetround(FE_UPWA
 }  # fmt: skip
 
 
+#: A process that exits goes the way of one that aborts; `test_toolchain.py` has it, too.
+@pytest.mark.part(*(name for name in FAULTS if name not in ("exit", "model exit")))
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_region_that_fails_is_lost_alone_by_name(name: str) -> None:
     change, stage, reason = FAULTS[name]

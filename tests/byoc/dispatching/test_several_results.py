@@ -74,6 +74,7 @@ def _module(build: Build, dataflow: bool = True) -> Any:
     return bb.get()
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("dataflow", [True, False], ids=["dataflow", "no dataflow"])
 @pytest.mark.parametrize("name", NETS)
 def test_a_region_computes_what_tvm_computes(name: str, dataflow: bool) -> None:

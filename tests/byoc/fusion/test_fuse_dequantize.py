@@ -74,6 +74,7 @@ N = tirx.Var("n", "int64")
 FLOATS, ROWS = (("f", 64), "float32"), (("i",), "int32")
 
 
+@pytest.mark.part
 @pytest.mark.parametrize(
     ("build", "axis", "kind", "steps"),
     [

@@ -41,6 +41,7 @@ def _with_biases(e: Any, x: Any) -> list[Any]:
     return [e(OP.add(y, weight(int(y.ty.shape[-1]), seed=7))) for y in _plain(e, x)]
 
 
+@pytest.mark.part
 @pytest.mark.parametrize(
     ("build", "expected"),
     [

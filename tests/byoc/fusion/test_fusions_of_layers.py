@@ -71,6 +71,7 @@ def tied(e: Any, x: Any) -> list[Any]:
 _PAIR = ["matmul", "split"]
 
 
+@pytest.mark.part
 @pytest.mark.parametrize(
     ("build", "expected"),
     [

@@ -221,26 +221,6 @@ def test_a_refusal_names_what_was_got_and_what_is_taken(name: str) -> None:
     assert any(reason in o.why for o in left), left
 
 
-def test_a_region_takes_only_the_tensors_that_it_was_made_for() -> None:
-    mod = nets.net(lambda e, r, x, y: e(op.matmul(x, y)), (N, 6), (6, 5), legal=False)
-    made = compile_module(mod, [on_stub("cublaslt")])
-    (taken,) = made.dispatched.taken
-    library = tvm.runtime.load_module(str(made.library))
-    region = library.get_function(taken.symbol, query_imports=True)
-    x, y = (np.random.default_rng(k).standard_normal(s).astype("float32")
-            for k, s in enumerate([(3, 6), (6, 5)]))  # fmt: skip
-    out = tvm.runtime.tensor(np.zeros((3, 5), "float32"))
-    one, two = map(tvm.runtime.tensor, (x, y))
-    region(one, two, out)
-    np.testing.assert_allclose(out.numpy(), x @ y, rtol=1e-5, atol=1e-6)
-    with pytest.raises(TypeError, match=r"argument 0 is not a plain tensor of float32\[\?, 6\]"):
-        region(tvm.runtime.tensor(x.astype("float16")), two, out)
-    with pytest.raises(TypeError, match="2 arguments, expected 3"):
-        region(one, two)
-    with pytest.raises(ValueError, match="do not fit each other"):
-        region(tvm.runtime.tensor(np.zeros((4, 6), "float32")), two, out)
-
-
 def _last_without_engine(emit: Any, rng: Any, x: Any) -> Any:
     """Two regions, of which the stub's cuDNN has no engine for the last."""
     y = emit(nn.relu(emit(nn.conv2d(x, const(rng, 8, 4, 3, 3)))))

@@ -51,6 +51,7 @@ def _stored(graph: Any) -> list[str]:
     return [onnx.TensorProto.DataType.Name(t) for t in found]
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("runtime", RUNTIMES)
 @pytest.mark.parametrize("net", NETS)
 def test_weights_of_whole_nets_are_written_as_integers(net: str, runtime: str) -> None:

@@ -83,6 +83,7 @@ CASES: dict[str, tuple[Any, Any, int]] = {
 }  # fmt: skip
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("symbolic", [False, True])
 @pytest.mark.parametrize("name", CASES)
 def test_kernels_compute_what_numpy_does(name: str, symbolic: bool) -> None:

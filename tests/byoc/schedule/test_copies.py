@@ -22,6 +22,7 @@ F = torch.nn.functional
 WIDE = "skylake-avx512"
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("stride", [2, 3, 4])
 @pytest.mark.parametrize("lanes", [4, 16])
 def test_shuffled_vectors_have_the_elements_and_nothing_beyond(stride: int, lanes: int) -> None:

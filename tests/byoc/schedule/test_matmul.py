@@ -169,6 +169,7 @@ def test_accumulators_of_all_tiles_stay_in_registers() -> None:
     assert "TVMBackendAllocWorkspace" not in module.inspect_source("ll")
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("mcpu", WIDTHS)
 @pytest.mark.parametrize("columns", [24, 512])
 def test_the_tiles_of_symbolic_rows_fit_the_registers(mcpu: str, columns: int) -> None:

@@ -129,6 +129,7 @@ JOINED: dict[str, tuple[list[Any], list[int], list[Any]]] = {
 }
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("name", JOINED)
 @pytest.mark.parametrize("n", [1, 2])
 def test_rows_of_narrow_images_are_joined(name: str, n: int) -> None:

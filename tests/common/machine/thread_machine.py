@@ -217,7 +217,10 @@ class _Machine(ExpressionValues):
         return np.ndim(value) > 0 and bool(np.any(value != value[0]))
 
     def combine(self, block: Any, over: list[Any], first: Array, mask: Array) -> None:
-        """A reduction over threads: one after another, in the memory of the first of each group."""
+        """A reduction over threads: those of a group one after another, in memory of the first.
+
+        Groups share nothing but what is the same in all, so their threads take turns together.
+        """
         tags = [
             t for t, at in self.at.items() if any(follows_threads(v, at, self.at) for v in over)
         ]
@@ -235,8 +238,10 @@ class _Machine(ExpressionValues):
             m.last = None
         for memory in kept:
             memory.owner = lead
-        for t in np.argsort(lead, kind="stable"):
-            own = np.arange(self.count) == t
+        order = np.argsort(lead, kind="stable")
+        turn = np.empty(self.count, np.int64)
+        turn[order] = np.arange(self.count) - np.searchsorted(lead[order], lead[order])
+        for own in (turn == t for t in range(int(turn.max()) + 1)):
             self.run(block.init, own & mask & first)
             self.run(block.body, own & mask)
         for memory in kept:

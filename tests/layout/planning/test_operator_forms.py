@@ -37,6 +37,7 @@ def forms(func: Any, out: Layout, free: tuple[int, ...] = ()) -> list[list[Layou
     return [[x[b] for b in blocks.params if b is not None] for x in layouts]
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("batch", [1, 2])
 @pytest.mark.parametrize("out", [Layout.identity(3), HEADS, HEADS_T, TURNED], ids=str)
 @pytest.mark.parametrize(

@@ -48,6 +48,7 @@ DTYPES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"
           "float16", "bfloat16", "float32", "float64", "float8_e4m3fn")  # fmt: skip
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("pad", [0, None])
 @pytest.mark.parametrize("channels", [6, 8])
 @pytest.mark.parametrize("dtype", DTYPES)

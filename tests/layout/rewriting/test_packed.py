@@ -33,6 +33,7 @@ def convolution(x: Shape, w: Shape, groups: int, given: bool) -> Any:
     return nets.net(build, x, *([w] if given else []))
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("given", [False, True])
 @pytest.mark.parametrize(
     "image, kernel, groups, wanted",

@@ -100,6 +100,7 @@ def test_gates(dtype: str) -> None:
     compare(proto, *feeds, tolerance=1e-5 if dtype == "float32" else 2e-3)
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("attrs", [{}, {"activation_alpha": 1.702, "activation_beta": 1.0,
                                         "limit": 0.5}])  # fmt: skip

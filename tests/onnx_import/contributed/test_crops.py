@@ -36,6 +36,7 @@ def feed(*sizes: int) -> dict[str, Array]:
     return {"x": floats(*sizes), "boxes": BOXES, "images": images}
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("size", [(3, 4), (1, 5), (1, 1), (7, 2)])
 @pytest.mark.parametrize("attrs", [{}, {"mode": "nearest", "extrapolation_value": 2.5}])
 def test_crops(attrs: dict[str, Any], size: tuple[int, int]) -> None:

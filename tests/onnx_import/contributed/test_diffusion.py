@@ -81,6 +81,7 @@ PLACES: tuple[tuple[bool, list[Any]], ...] = (
 )  # fmt: skip
 
 
+@pytest.mark.part
 @pytest.mark.parametrize(("last", "sizes"), PLACES)
 @pytest.mark.parametrize("bias", [True, False])
 def test_groups_of_a_sum(last: bool, sizes: list[Any], bias: bool) -> None:

@@ -61,6 +61,7 @@ def tied(experts: int) -> Array:
     return np.array(rows, "float32")
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("normalised", [0, 1])
 @pytest.mark.parametrize("count", [1, 2])
 def test_equal_experts(count: int, normalised: int) -> None:

@@ -15,6 +15,7 @@ from tests.onnx_import.against_runtime import compare, contributed, floats, mode
 NAN, INF = float("nan"), float("inf")
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 @pytest.mark.parametrize("segments", [True, False])
 def test_quantised_embeddings(dtype: str, segments: bool) -> None:

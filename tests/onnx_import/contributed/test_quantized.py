@@ -190,6 +190,7 @@ def test_channels_last(op: str) -> None:
     np.testing.assert_allclose(got[0], turned.transpose(0, 2, 3, 1), rtol=0, atol=1e-5)
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("group", [1, 2])
 @pytest.mark.parametrize("last", [0, 1])
 def test_convolutions_of_integers(last: int, group: int) -> None:

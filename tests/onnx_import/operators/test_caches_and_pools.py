@@ -20,6 +20,7 @@ pytestmark = pytest.mark.skipif(VERSION < COMPLETE, reason="compiles models")
 make = helper.make_node
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("mode", ["linear", "circular"])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_a_cache_is_written(mode: str, dtype: str) -> None:

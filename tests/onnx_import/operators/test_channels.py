@@ -90,6 +90,7 @@ def test_constants_of_four_bits(dtype: str, count: int) -> None:
     compare(proto, {"x": floats(count)})
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
 @pytest.mark.parametrize(("sizes", "attrs"), [((), {}), ((6,), {}), ((4,), {"axis": 0}),
                                               ((4, 2), {"block_size": 3})])  # fmt: skip

@@ -28,6 +28,7 @@ CASES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("dims", [[12], ["n"], [3, 7], ["b", "n"]], ids=str)
 @pytest.mark.parametrize("name", CASES)
 def test_counts_of_ngrams(name: str, dims: list[Any]) -> None:
@@ -56,6 +57,7 @@ def test_other_ngrams_are_refused(attrs: dict[str, Any], reason: str) -> None:
         from_model(model([node], {"x": ([4], "int64")}), {})
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("dtype", ["float32", "int64", "float16"])
 @pytest.mark.parametrize("shape", [[], [1]])
 def test_pads_with_a_computed_value(shape: list[int], dtype: str) -> None:

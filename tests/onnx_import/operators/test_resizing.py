@@ -73,6 +73,7 @@ def test_cubic_scales_whose_result_is_rounded(transform: str, dims: list[Any]) -
     compare(proto, X)
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("dims", [STATIC, SYMBOLIC], ids=["static", "symbolic"])
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 def test_a_scale_that_keeps_the_size_moves_elements(mode: str, dims: list[Any]) -> None:
@@ -82,6 +83,7 @@ def test_a_scale_that_keeps_the_size_moves_elements(mode: str, dims: list[Any]) 
     check(proto, X)
 
 
+@pytest.mark.part
 @DIMS
 @pytest.mark.parametrize(("policy", "mode", "sizes"), [
     ("not_larger", "nearest", [4, 7]), ("not_smaller", "linear", [4, 7]),
@@ -98,6 +100,7 @@ REGIONS = {
 }  # fmt: skip
 
 
+@pytest.mark.part
 @pytest.mark.parametrize(
     ("dims", "roi_is_input"), [(STATIC, False), (STATIC, True), (SYMBOLIC, True)]
 )
@@ -119,6 +122,7 @@ def test_a_region_of_the_same_size(roi_is_input: bool) -> None:
     check(proto, X | ({"roi": np.array(roi, "float32")} if roi_is_input else {}))
 
 
+@pytest.mark.part
 @DIMS
 @pytest.mark.parametrize("rounding", ["floor", "round_prefer_ceil"])
 def test_centres_of_nearest_elements(rounding: str, dims: list[Any]) -> None:
@@ -129,6 +133,7 @@ def test_centres_of_nearest_elements(rounding: str, dims: list[Any]) -> None:
     compare(model([node], {"x": (dims, "float32")}, weights=weights, opset=11), X)
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "int32"])
 @pytest.mark.parametrize("attrs", [{}, {"exclude_outside": 1}, {"antialias": 1}])
 def test_smooth_integers_stay_in_their_range(dtype: str, attrs: dict[str, Any]) -> None:

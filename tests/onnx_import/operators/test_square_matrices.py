@@ -34,6 +34,7 @@ def matrices(*sizes: int, dtype: str = "float32") -> Array:
     return result
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("op", NODES)
 @pytest.mark.parametrize(
     ("sizes", "dtype"),

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.skipif(VERSION < COMPLETE, reason="compiles models")
 make = helper.make_node
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("ceil", [0, 1])
 @pytest.mark.parametrize("include", [0, 1])
 def test_means_of_windows_with_gaps(include: int, ceil: int) -> None:
@@ -35,6 +36,7 @@ def test_means_and_norms_of_windows_with_gaps_in_static_sizes() -> None:
     compare(proto, {"x": floats(2, 3, 11)})
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("is_constant", [False, True])
 @pytest.mark.parametrize(("stride", "group", "pads"), [(1, 1, [1, 0, 2, 1]), (2, 2, [0, 1, 1, 2])])
 def test_transposed_kernels_with_gaps(
@@ -75,6 +77,7 @@ ROIS = np.array([[0, 0, 5, 4], [1, 2, 7.5, 6.5], [-3, -2, 20, 9], [3, 3, 2, 2], 
                 "float32")  # fmt: skip
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("transform", ["half_pixel", "output_half_pixel"])
 @pytest.mark.parametrize(("mode", "ratio"), [("max", 0), ("max", 2), ("avg", 0), ("avg", 2)])
 def test_regions_of_scaled_images(mode: str, ratio: int, transform: str) -> None:
@@ -105,6 +108,7 @@ DEFORMED = {
 }  # fmt: skip
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("opset", [19, 22])
 @pytest.mark.parametrize("what", DEFORMED)
 def test_displaced_windows(what: str, opset: int) -> None:

@@ -55,6 +55,7 @@ def multiplied(values: list[Any]) -> Any:
                      for r, e in enumerate(ids[0])])  # fmt: skip
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("packed", [False, True], ids=["halves", "packed"])
 @pytest.mark.parametrize(
     ("rows", "shared", "n", "k"), [(2, True, 8, 256), (3, False, 8, 256), (2, False, 4, 4352)]
@@ -69,6 +70,7 @@ def test_rows_are_multiplied_with_matrices_of_their_experts(
     np.testing.assert_allclose(execute(kernel, values)[0], multiplied(values), 1e-9, 1e-9)
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("packed", [False, True], ids=["halves", "packed"])
 @pytest.mark.parametrize(("rows", "n", "k"), [(40, 64, 128), (150, 128, 64)])
 def test_many_rows_are_multiplied_on_tensor_cores(packed: bool, rows: int, n: int, k: int) -> None:

@@ -118,6 +118,8 @@ def remember(folder: Path, kernel: str) -> None:
     kept.write_text("\n".join([key, " ".join([words[0], kernel, *words[2:]])]) + "\n")
 
 
+@pytest.mark.part(*CASES.keys() - {"3 units, 128 pixels", "4 units", "steps", "1x1",
+                                   "4 channels"})  # fmt: skip
 @pytest.mark.parametrize("name", CASES)
 def test_groups_are_convolved_as_in_float64(
     name: str, library: Path, loaded: Any, tmp_path: Path

@@ -35,6 +35,8 @@ DECODES = {
 }  # fmt: skip
 
 
+@pytest.mark.part("one head, with an empty sequence", "heads share keys", "seven heads for one",
+                  "features without a common vector", "bfloat16", "hidden tokens")  # fmt: skip
 @pytest.mark.parametrize("name", DECODES)
 def test_one_query_for_each_sequence(name: str) -> None:
     check("decode", DECODES[name])
@@ -53,6 +55,8 @@ PREFILLS = {
 }  # fmt: skip
 
 
+@pytest.mark.part("causal", "no rows, and all rows", "fewer keys than rows", "a window",
+                  "a window, not causal", "bfloat16, pages of eight")  # fmt: skip
 @pytest.mark.parametrize("name", PREFILLS)
 def test_rows_of_sequences_over_pages(name: str) -> None:
     check("prefill", PREFILLS[name])

@@ -36,12 +36,14 @@ PAGED = {
 }
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("cpu", [False, True])
 @pytest.mark.parametrize("name", TREES)
 def test_nodes_of_trees_see_their_ancestors(name: str, cpu: bool) -> None:
     check("tree", TREES[name], cpu=cpu)
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("cpu", [False, True])
 @pytest.mark.parametrize("name", PAGED)
 def test_nodes_of_trees_see_pages_before_the_tree(name: str, cpu: bool) -> None:
@@ -88,12 +90,14 @@ def scaled_case(kind: str, scaling: str) -> Case:
     return replace(SCALED[kind], scaling=tuple(SCALINGS[scaling].items()))
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("scaling", SCALINGS)
 @pytest.mark.parametrize("kind", SCALED)
 def test_rotary_embeddings_may_be_scaled(kind: str, scaling: str) -> None:
     check(kind, scaled_case(kind, scaling), cpu=kind == "ragged")
 
 
+@pytest.mark.part("longrope")
 @pytest.mark.parametrize("scaling", SCALINGS)
 def test_kernels_with_scalings_for_cpus_compute_what_ours_do(scaling: str) -> None:
     check("decode", scaled_case("decode", scaling), cpu=True, own=False)

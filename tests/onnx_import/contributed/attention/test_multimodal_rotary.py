@@ -27,6 +27,7 @@ def feed(inputs: Inputs, batch: int, length: int) -> dict[str, Array]:
     return {"x": x, "p": np.random.default_rng(length).integers(0, ROWS, (3, batch, length))}
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize(
     ("sizes", "attrs"),

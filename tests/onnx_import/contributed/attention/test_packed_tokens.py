@@ -47,6 +47,7 @@ def attention(parts: list[Array], counts: list[int], scale: float, bias: Array |
     return np.concatenate(results)
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("form", ["plain", "bias"])
 def test_attention(form: str, dtype: str) -> None:
