@@ -1,5 +1,6 @@
 
-// Primitives that do as much as they can of what follows them. It follows steps.hpp.
+// Primitives that do as much as they can of what follows them. It follows steps.hpp, and tangents.hpp if
+// that is there.
 namespace opinfo_onednn {
 namespace {
 
@@ -44,6 +45,15 @@ inline void list(const Description& pd) {
 using Describe = Called<Description(const Attributes&)>;
 using Bind = Called<void(Step&, const Description&)>;
 
+// Whether an item is a loop of our own.
+inline bool is_own([[maybe_unused]] const Post::Item& i, [[maybe_unused]] const View& dst) {
+#ifdef OPINFO_TANGENTS
+  return !i.binary && has_own_tangent(i.how, dst);
+#else
+  return false;
+#endif
+}
+
 // A primitive that does what it can of `post` from item `from` on: all of it, or as much as it has
 // more than a reference implementation for. What is left follows in place, step by step.
 OPINFO_CALLED void append(Kernel& out, const Post& post, size_t from, const View& dst,
@@ -64,6 +74,12 @@ OPINFO_CALLED Description eltwise_of(Algorithm how, const View& src, const View&
 OPINFO_CALLED void append_rest(Kernel& out, const Post& post, size_t from, const View& dst) {
   if (from == post.items.size()) return;
   const Post::Item& i = post.items[from];
+#ifdef OPINFO_TANGENTS
+  if (is_own(i, dst)) {
+    out.push_back(tangents(i.how, dst, dst));
+    return append_rest(out, post, from + 1, dst);
+  }
+#endif
   if (i.binary) {
     append(
         out, post, from + 1, dst,
@@ -82,11 +98,12 @@ OPINFO_CALLED void append_rest(Kernel& out, const Post& post, size_t from, const
 void append(Kernel& out, const Post& post, size_t from, const View& dst, Describe describe,
             Bind bind) {
   Description best;
-  size_t to = from;
-  for (size_t k = post.items.size() + 1; k-- > from && (!best || slow(best, to > from));) {
+  size_t to = from, end = from;
+  while (end < post.items.size() && !is_own(post.items[end], dst)) ++end;
+  for (size_t k = end + 1; k-- > from && (!best || slow(best, to > from));) {
     try {
       Description pd = describe(Attributes(post, from, k));
-      if (from == 0 && listing() && k == post.items.size()) {
+      if (from == 0 && listing() && k == end) {
         list(pd);
         pd = describe(Attributes(post, from, k));
       }

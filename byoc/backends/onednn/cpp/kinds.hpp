@@ -122,6 +122,14 @@ OPINFO_CALLED Kernel binary(const Recipe& r) {
 
 OPINFO_CALLED Kernel eltwise(const Recipe& r) {
   const View &src = r["src"], &dst = r["dst"];
+#ifdef OPINFO_TANGENTS
+  if (has_own_tangent(r.how, dst) && src.desc() == dst.desc()) {
+    Kernel out;
+    out.push_back(tangents(r.how, src, dst));
+    append_rest(out, r.post, 0, dst);
+    return out;
+  }
+#endif
   return anchored(
       r.post, dst,
       [&](const Attributes& a) { return eltwise_of(r.how, src, dst, r.alpha, r.beta, a); },

@@ -19,13 +19,14 @@ from .source import Converter, OneDnnFunction
 #: What the loops of our own and their callers know of each other, and the loops.
 INTERFACE = "cpp/loops/interface.hpp"
 LOOPS = tuple(f"cpp/loops/{name}.hpp" for name in (
-    "vectors", "tile_products", "strip_products", "streamed_panels", "rms_rows",
+    "vectors", "tile_products", "strip_products", "streamed_panels", "rms_rows", "tangent_elements",
     "winograd_transforms", "winograd_tiles", "winograd_pictures", "winograd_products",
     "attention_tiles", "attention_rows", "race_tensors",
 ))  # fmt: skip
-#: Forms of products and convolutions with such loops.
+#: Steps, and forms of products and convolutions, with such loops.
+OWN_STEPS = ("cpp/own/threads.hpp", "cpp/own/tangents.hpp")
 OWN_FORMS = tuple(f"cpp/own/{name}.hpp" for name in (
-    "threads", "streamed", "tiled", "winograd_axes", "winograd",
+    "streamed", "tiled", "winograd_axes", "winograd",
 ))  # fmt: skip
 #: Kinds of regions with such loops.
 OWN_KINDS = tuple(f"cpp/own/{name}.hpp" for name in ("masked_keys", "attention", "rms_norm"))
@@ -33,15 +34,15 @@ OWN_KINDS = tuple(f"cpp/own/{name}.hpp" for name in ("masked_keys", "attention",
 
 def runtime(own: bool) -> tuple[str, ...]:
     """The C++ that reads recipes, with calls of loops of our own or without."""
-    return ("cpp/primitives.hpp", "cpp/tensors.hpp", "cpp/steps.hpp", "cpp/chains.hpp",
-            "cpp/linear.hpp", *((INTERFACE, *OWN_FORMS) if own else ()), "cpp/forms.hpp",
-            "cpp/kinds.hpp", *(OWN_KINDS if own else ()), "cpp/quantized.hpp",
-            "cpp/recipe.hpp")  # fmt: skip
+    return ("cpp/primitives.hpp", "cpp/tensors.hpp", "cpp/steps.hpp",
+            *((INTERFACE, *OWN_STEPS) if own else ()), "cpp/chains.hpp", "cpp/linear.hpp",
+            *(OWN_FORMS if own else ()), "cpp/forms.hpp", "cpp/kinds.hpp",
+            *(OWN_KINDS if own else ()), "cpp/quantized.hpp", "cpp/recipe.hpp")  # fmt: skip
 
 
 def has_own_loops(recipe: str, form: str) -> bool:
     """Whether a recipe in a form needs loops of our own."""
-    own = recipe.startswith(("attention ", "rms_norm "))
+    own = recipe.startswith(("attention ", "rms_norm ")) or "tanh" in recipe
     return own or any(name in form for name in ("winograd", "streamed", "tiled"))
 
 

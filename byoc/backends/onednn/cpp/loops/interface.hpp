@@ -187,6 +187,8 @@ OPINFO_LINKAGE void OPINFO_RUNTIME(multiply_strips)(const opinfo_loops::Strips& 
 // A row divided by the root of the mean of its squares, times a factor of each column.
 OPINFO_LINKAGE void OPINFO_RUNTIME(normalise)(const float* from, const float* factor, float* to,
                                               int64_t columns, float epsilon);
+// Hyperbolic tangents of elements, or GELUs by them; `from` and `to` may be the same.
+OPINFO_LINKAGE void OPINFO_RUNTIME(tangents)(const float* from, float* to, int64_t count, bool gelu);
 // Numbers that neither vanish nor grow in products.
 OPINFO_LINKAGE void OPINFO_RUNTIME(fill)(float* to, int64_t count);
 // The largest difference, and the largest of the first numbers; those that are not numbers are left
