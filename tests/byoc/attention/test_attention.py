@@ -24,7 +24,7 @@ from opinfo.byoc.compile import compile_module
 
 from ...models.weights import Array
 from ..calibration.calibrated import streams, table
-from ..onednn.test_onednn_forms import _region
+from ..onednn.onednn_cases import region_of
 from .attention_cases import CASES, INF, Attention
 
 nn, op = relax.op.nn, relax.op
@@ -128,7 +128,7 @@ def test_large_scores_neither_overflow_nor_vanish() -> None:
 
 
 def _attention_region() -> Region:
-    return _region(Attention(rows=40, keys=48).module())
+    return region_of(Attention(rows=40, keys=48).module())
 
 
 def test_the_race_has_both_forms_with_the_same_numbers() -> None:

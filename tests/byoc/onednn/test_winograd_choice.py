@@ -15,15 +15,14 @@ from opinfo.byoc.backends.onednn.raced_kernel import alone, kernel
 
 from ...layout import nets
 from ...layout.nets import const
-from .onednn_cases import implemented
-from .test_onednn_forms import _region
+from .onednn_cases import implemented, region_of
 from .test_winograd import CASES, FORMS, Conv
 
 nn, op = relax.op.nn, relax.op
 
 
 def _placed(case: Conv) -> Region:
-    return _region(nets.net(case.build, *case.inputs, legal=False))
+    return region_of(nets.net(case.build, *case.inputs, legal=False))
 
 
 def _case_job(case: Conv) -> str:
@@ -62,7 +61,7 @@ def test_weights_must_be_constant_and_channels_innermost() -> None:
     shapes: dict[Any, tuple[Any, ...]] = {given: ((1, 9, 9, 16), (16, 3, 3, 16)),
                                           first: ((1, 16, 9, 9),)}  # fmt: skip
     for build, given_shapes in shapes.items():
-        region = _region(nets.net(build, *given_shapes, legal=False))
+        region = region_of(nets.net(build, *given_shapes, legal=False))
         assert implemented(str(job_of(region)), FORMS) == []
 
 
