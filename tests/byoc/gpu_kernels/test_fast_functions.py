@@ -137,6 +137,8 @@ def exponentials(combine: Any) -> Any:
     (exponentials(lambda e, a, b: op.divide(a, e(op.sigmoid(b)))), -90.0, -90.0),
     (exponentials(lambda e, a, b: op.multiply(a, e(op.exp(b)))), -88.0, 88.0),
     (exponentials(lambda e, a, b: op.multiply(a, e(op.sigmoid(b)))), 88.0, -88.0),
+    (exponentials(lambda e, a, b: op.add(e(op.ceil(a)), b)), -88.0, 0.0),
+    (exponentials(lambda e, a, b: op.astype(e(op.greater(a, b)), "float32")), -88.0, 0.0),
 ])  # fmt: skip
 def test_tiny_exponentials_count_where_a_half_depends_on_them(
     build: Any, x: float, y: float

@@ -4,9 +4,9 @@
     T.exp(x) / T.exp(y)              0 / 0 for x = y = -90, where 1 is expected: it may not
     T.exp(x) * T.exp(y)              0 for x = -88, y = 88: it may not
 
-A function that is steep near 0 may not follow either, such as a logarithm. Exponentials and
-sigmoids of float16 are rounded to it at once, and so are not meant. That factors apart from
-exponentials are below 2^100 is not proved.
+A function that is steep near 0 may not follow either, such as a logarithm or a comparison.
+Exponentials and sigmoids of float16 are rounded to it at once, and so are not meant. That factors
+apart from exponentials are below 2^100, and that a maximum is that of the same row, is not proved.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from .....analysis.lifting.tir.node import NodeDict, items
 from .....analysis.support.ir.call_ops import op_name
 
 #: Functions whose results are far from 0 for arguments that are nearly 0.
-STEEP = ("log", "log2", "log10", "log1p", "pow", "sqrt", "rsqrt")
+STEEP = ("log", "log2", "log10", "log1p", "pow", "sqrt", "rsqrt", "ceil", "atan2")
+COMPARISONS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
 #: Functions with tiny results, and those of them that may be huge.
 TINY, HUGE = ("exp", "exp2", "exp10", "sigmoid"), ("exp", "exp2", "exp10")
 
@@ -46,17 +47,20 @@ class _Kernel:
         self.calls: list[Any] = []
         self.quotients: list[Any] = []
         self.products: list[Any] = []
+        self.comparisons: list[Any] = []
         tvm_ffi.structural_walk(body, [
             (tirx.Bind, lambda b: self.named.__setitem__(b.var, b.value)),
             (tirx.BufferStore, lambda s: self.stored.append((s.buffer, s.value))),
             (tvm.ir.Call, self.calls.append), (tirx.Div, self.quotients.append),
-            (tirx.Mul, self.products.append)])  # fmt: skip
-        self.largest = self.buffers(lambda e: isinstance(e, tirx.Max))
-        self.sums = self.buffers(lambda e: isinstance(e, tirx.Add))
+            (tirx.Mul, self.products.append),
+            *((kind, self.comparisons.append) for kind in COMPARISONS)])  # fmt: skip
+        self.largest, self.sums = self.accumulated(tirx.Max), self.accumulated(tirx.Add)
         self.tiny, self.huge = self.depending(self.is_tiny), self.depending(self.is_huge)
 
     def may_be_0(self) -> bool:
         if any(_name(call) in STEEP for call in self.calls):
+            return False
+        if any(self.depends(e, self.is_tiny, self.tiny) for e in self.comparisons):
             return False
         if any(self.counts(a, b) for e in self.products for a, b in ((e.a, e.b), (e.b, e.a))):
             return False
@@ -98,38 +102,47 @@ class _Kernel:
                 return expr
             expr = expr.value if known is None else known
 
-    def buffers(self, holds: Callable[[Any], bool]) -> NodeDict[None]:
-        """The buffers that such values are stored in, and copied to."""
+    def accumulated(self, kind: Any) -> NodeDict[None]:
+        """The buffers in which terms are combined one by one, and those that they are copied to."""
         out: NodeDict[None] = NodeDict()
 
-        def is_such(e: Any) -> bool:
+        def is_such(buffer: Any, e: Any) -> bool:
             e = self.value(e)
-            return holds(e) or (isinstance(e, tvm.ir.TensorLoad) and e.source in out)
+            if isinstance(e, tvm.ir.TensorLoad):
+                return e.source in out
+            parts = (self.value(e.a), self.value(e.b)) if isinstance(e, kind) else ()
+            return any(isinstance(p, tvm.ir.TensorLoad) and p.source.same_as(buffer) for p in parts)
 
         return self.grown(out, is_such)
 
     def depending(self, holds: Callable[[Any], bool]) -> NodeDict[None]:
         """The buffers whose values are computed from such expressions."""
         out: NodeDict[None] = NodeDict()
-        return self.grown(out, lambda e: self.depends(e, holds, out))
+        return self.grown(out, lambda _, e: self.depends(e, holds, out))
 
-    def grown(self, out: NodeDict[None], is_such: Callable[[Any], bool]) -> NodeDict[None]:
+    def grown(self, out: NodeDict[None], is_such: Callable[[Any, Any], bool]) -> NodeDict[None]:
         before = -1
         while before < len(out.items()):
             before = len(out.items())
             for buffer, value in self.stored:
-                if buffer not in out and is_such(value):
+                if buffer not in out and is_such(buffer, value):
                     out[buffer] = None
         return out
 
     def depends(self, expr: Any, holds: Callable[[Any], bool], among: NodeDict[None]) -> bool:
         """Whether an expression is computed from such expressions, or from these buffers."""
-        calls: list[Any] = []
-        tvm_ffi.structural_walk(expr, (tvm.ir.Call, calls.append))
-        if any(map(holds, calls)) or any(e.source in among for e in loads(expr)):
-            return True
-        named = (self.named.get(v) for v, _ in mentions(expr).items())
-        return any(e is not None and self.depends(e, holds, among) for e in named)
+        parts, seen = [expr], NodeDict[None]()
+        while parts:
+            part = parts.pop()
+            calls: list[Any] = []
+            tvm_ffi.structural_walk(part, (tvm.ir.Call, calls.append))
+            if any(map(holds, calls)) or any(e.source in among for e in loads(part)):
+                return True
+            for var, _ in mentions(part).items():
+                if var in self.named and var not in seen:
+                    seen[var] = None
+                    parts.append(self.named[var])
+        return False
 
 
 def _name(call: Any) -> str:
