@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tvm import relax, te, tirx
 
 from opinfo.byoc.backends.nvidia.passes.fast_functions import with_fast_functions
 from opinfo.byoc.backends.nvidia.tvm_schedules import scheduled
@@ -119,3 +120,72 @@ def test_exponentials_that_are_tiny_are_0() -> None:
     (got,) = execute(with_fast_functions(kernel_of(func)), [x])
     want = np.exp(x)
     np.testing.assert_allclose(got, np.where(want < 2.0**-126, 0, want), 1e-6)
+
+
+def wide(emit: Any, build: Any, *xs: Any) -> Any:
+    """A function of float32, of halves and rounded to halves."""
+    inside = build(emit, *(emit(op.astype(x, "float32")) for x in xs))
+    return emit(op.astype(inside, "float16"))
+
+
+def exponentials(combine: Any) -> Any:
+    return lambda e, x, y: wide(e, lambda e, a, b: combine(e, e(op.exp(a)), b), x, y)
+
+
+@pytest.mark.parametrize(("build", "x", "y"), [
+    (exponentials(lambda e, a, b: op.divide(a, e(op.exp(b)))), -90.0, -90.0),
+    (exponentials(lambda e, a, b: op.divide(a, e(op.sigmoid(b)))), -90.0, -90.0),
+    (exponentials(lambda e, a, b: op.multiply(a, e(op.exp(b)))), -88.0, 88.0),
+    (exponentials(lambda e, a, b: op.multiply(a, e(op.sigmoid(b)))), 88.0, -88.0),
+    (exponentials(lambda e, a, b: op.add(e(op.ceil(a)), b)), -88.0, 0.0),
+    (exponentials(lambda e, a, b: op.astype(e(op.greater(a, b)), "float32")), -88.0, 0.0),
+])  # fmt: skip
+def test_tiny_exponentials_count_where_a_half_depends_on_them(
+    build: Any, x: float, y: float
+) -> None:
+    """0 / 0 is not a number, where the quotient of e^-90 by itself is 1."""
+    kernel = with_fast_functions(kernel_of(prim_func(build, (4, 64), (4, 64))))
+    assert "opinfo_exp" not in kernel.script()
+    (got,) = execute(kernel, [np.full((4, 64), x), np.full((4, 64), y)])
+    np.testing.assert_allclose(got, np.ones((4, 64)), 1e-6)
+
+
+def shifted(shift: Any, over: Any) -> Any:
+    """e^(x - shift) of rows of halves, over a function of its sum and of the row from its end."""
+    rows, columns = (tirx.IntImm("int64", n) for n in (4, 72))
+    x, axis = te.placeholder((rows, columns), "float16"), (0, columns)
+    j, k = te.reduce_axis(axis), te.reduce_axis(axis)
+    m = te.compute((rows,), lambda i: shift(x[i, j].astype("float32"), axis=j))
+    e = te.compute((rows, columns), lambda i, c: te.exp(x[i, c].astype("float32") - m[i]))
+    s = te.compute((rows,), lambda i: te.sum(e[i, k], axis=k))
+    out = te.compute((rows, columns), lambda i, c: (
+        e[i, c] / over(s[i], e[i, columns - 1 - c])).astype("float16"))  # fmt: skip
+    return te.create_prim_func([x, out]).with_attr("tirx.noalias", True)
+
+
+@pytest.mark.parametrize(("shift", "over", "flushed"), [
+    (te.max, lambda s, e: s, True), (te.sum, lambda s, e: s, False),
+    (te.max, lambda s, e: te.sqrt(s), False), (te.max, lambda s, e: e, False),
+])  # fmt: skip
+def test_a_softmax_is_divided_by_a_sum_from_its_maximum(
+    shift: Any, over: Any, flushed: bool
+) -> None:
+    func = shifted(shift, over)
+    kernel = with_fast_functions(kernel_of(func))
+    assert ("opinfo_exp" in kernel.script()) == flushed
+    values = operands(func)
+    for got, want in zip(execute(kernel, values), interpret(func, values), strict=True):
+        np.testing.assert_allclose(got, want, 1e-6, 1e-9)
+
+
+def test_one_and_an_exponential_is_a_divisor() -> None:
+    def build(emit: Any, x: Any) -> Any:
+        one = relax.const(1.0, "float32")
+        return wide(emit, lambda e, a: e(op.divide(one, e(op.add(one, e(op.exp(a)))))), x)
+
+    kernel = with_fast_functions(kernel_of(prim_func(build, (1, 8))))
+    assert "opinfo_exp" in kernel.script()
+    x = np.array([[-1e4, -100.0, -88.0, -3.0, 0.0, 4.0, 60.0, 1e4]])
+    with np.errstate(over="ignore"):
+        (got,) = execute(kernel, [x])
+        np.testing.assert_allclose(got, 1 / (1 + np.exp(x)), 1e-6)

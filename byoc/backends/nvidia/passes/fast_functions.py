@@ -10,9 +10,8 @@ Before: a / b of float16    exact before it is rounded, in 12 instructions
 After:  a * rcp(b)          1 in 2**22
 
 A half has 2**-11. Of halves themselves the functions are computed in float32, and rounded once.
-Exponentials below 2**-126 are 0, unless they are float32 numbers in a kernel with a logarithm, a
-power or a root, of which a half may be the result. Quotients of bfloat16 stay: their divisors may
-be subnormal.
+Exponentials below 2**-126 are 0 where no half depends on that, as `tiny_exponentials.py` says.
+Quotients of bfloat16 stay: their divisors may be subnormal.
 """
 
 from __future__ import annotations
@@ -29,10 +28,9 @@ from .....analysis.blocks.tir import loads
 from .....analysis.lifting.tir.node import NodeDict, as_dtype, items
 from .....analysis.support.ir.call_ops import op_name
 from .fast_instructions import divided, exp, flushed_exp
+from .tiny_exponentials import may_be_0
 
 HALVES = ("float16", "bfloat16")
-#: Functions whose results are far from 0 for arguments that are nearly 0.
-STEEP = ("log", "log2", "log10", "log1p", "pow", "sqrt", "rsqrt")
 Function = Callable[[Any], Any]
 
 
@@ -54,11 +52,8 @@ class _Fast:
 
     def __init__(self, body: Any) -> None:
         self.named: NodeDict[Any] = NodeDict()
-        names: set[str] = set()
-        tvm_ffi.structural_walk(body, [
-            (tirx.Bind, lambda b: self.named.__setitem__(b.var, b.value)),
-            (tvm.ir.Call, lambda c: names.add(_name(c)))])  # fmt: skip
-        self.exp = exp if names.intersection(STEEP) else flushed_exp
+        tvm_ffi.structural_walk(body, (tirx.Bind, lambda b: self.named.__setitem__(b.var, b.value)))
+        self.exp = flushed_exp if may_be_0(body) else exp
 
     def __call__(self, body: Any) -> Any:
         rules = [(tvm.ir.Call, self.call), (tirx.Add, self.sum), (tirx.Div, self.quotient)]

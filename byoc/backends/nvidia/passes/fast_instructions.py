@@ -1,6 +1,6 @@
 """Single instructions of a GPU as functions of float32 in TIR.
 
-    opinfo_exp(x)      e^x to 2^-21 of it; below 2^-126 it is 0
+    opinfo_exp(x)      e^x to 2^-22 + |x| 2^-23 of it; below 2^-126 it is 0
     opinfo_rcp(x)      1 / x to 2^-22 of it; subnormal numbers count as 0
 
 CUDA's own fast functions scale subnormal numbers, which takes four instructions each time.

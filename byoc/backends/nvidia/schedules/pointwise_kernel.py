@@ -19,12 +19,13 @@ from typing import Any
 import tvm
 from tvm import tirx
 
-from .....analysis.blocks.loop_steps import LoopStep, Update
+from .....analysis.blocks.loop_steps import LoopStep
 from .....analysis.blocks.tir import Values, seq, static, values
 from .....analysis.lifting.tir.node import NodeDict, as_dtype, substitute
+from .accumulators import accumulators, widened
 from .aligned_steps import AlignedSteps
-from .program.combiners import combinations, combiner
-from .program.gpu_program import GpuProgram, NoGpuSchedule, expanded, extents, is_coupled, product
+from .program.combiners import combinations
+from .program.gpu_program import GpuProgram, expanded, extents, is_coupled, product
 from .program.merged_axes import MergedAxes, axis_range, positions_in, simplified, static_range
 from .program.thread_loops import (
     BLOCK,
@@ -230,34 +231,6 @@ class Points(AlignedSteps):
         buffer = local(name, [width], str(like.ty.dtype))
         self.buffers.append(buffer)
         return buffer
-
-
-def accumulators(step: LoopStep) -> list[tuple[Update, Any, str]]:
-    """Return the updates of a reduction, their initial values, and the types they are kept in."""
-    if is_coupled(step):
-        return [part for c in combinations(step)
-                for part in zip(c.updates, c.starts, c.dtypes, strict=True)]  # fmt: skip
-    return [(u, u.init, accumulator_dtype(u)) for u in step.updates]
-
-
-def accumulator_dtype(update: Update) -> str:
-    """Return the type in which a reduction is accumulated: float32 for sums of halves.
-
-    Few maxima gain nothing in float32, as of a pool.
-    """
-    try:
-        combine = combiner(update)
-    except NoGpuSchedule:
-        return str(update.buffer.ty.dtype)
-    return combine.dtype if combine.kind is tirx.Add else str(update.buffer.ty.dtype)
-
-
-def widened(update: Update, register: Any) -> Any:
-    """Return the updated value over the register, which may have a wider type."""
-    if str(register.ty.dtype) == str(update.buffer.ty.dtype):
-        return update.value
-    combine = combiner(update)
-    return combine(load(register, number(0)), combine.term)
 
 
 def _started(register: Any, init: Any, lane: Any, v: Any) -> Any:

@@ -33,10 +33,11 @@ def test_extremes_of_halves_are_in_float32(dtype: str) -> None:
     check(func, kernel)
 
 
-def extreme(kind: str, start: float, length: int = 264, dtype: str = "float16") -> Any:
+def extreme(kind: str, start: Any, length: int = 264, dtype: str = "float16") -> Any:
     pick = {"max": tirx.Max, "min": tirx.Min}[kind]
     k, x = te.reduce_axis((0, length), "k"), te.placeholder((4, length), dtype)
-    reducer = te.comm_reducer(lambda a, b: pick(a, b), lambda t: tirx.const(start, t), name=kind)
+    first = start if callable(start) else lambda t: tirx.const(start, t)
+    reducer = te.comm_reducer(lambda a, b: pick(a, b), first, name=kind)
     out = te.compute((4,), lambda i: reducer(x[i, k], axis=k), name="out")
     return te.create_prim_func([x, out]).with_attr("tirx.noalias", True)
 
@@ -60,6 +61,14 @@ def test_extremes_of_infinities_are_not_over_threads(kind: str, start: float, dt
     assert "rows" not in rule_of(func)
     (got,) = execute(kernel_of(func), [np.full((4, 264), start)])
     np.testing.assert_array_equal(got, np.full(4, start))
+
+
+@pytest.mark.parametrize("length", [6, 264])
+def test_extremes_of_halves_may_start_at_an_expression(length: int) -> None:
+    func = extreme("max", lambda t: tirx.Mul(tirx.const(-1, t), tirx.const(0.5, t)), length)
+    for values in (np.full((4, length), -9.0), np.full((4, length), 2.0)):
+        (got,), (want,) = execute(kernel_of(func), [values]), interpret(func, [values])
+        np.testing.assert_array_equal(got, want)
 
 
 def test_few_rows_have_several_threads_each(monkeypatch: pytest.MonkeyPatch) -> None:

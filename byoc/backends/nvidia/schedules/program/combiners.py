@@ -41,10 +41,10 @@ class Combiner:
         return self.kind(as_dtype(a, self.dtype), as_dtype(b, self.dtype))
 
     def start(self, init: Any) -> Any:
-        """Return the initial value as a literal of the accumulator's type."""
-        if str(init.ty.dtype) == self.dtype:
-            return init
-        return tirx.FloatImm(self.dtype, float(init.value))
+        """Return the initial value in the accumulator's type, a literal as a literal."""
+        if isinstance(init, tirx.FloatImm):
+            return tirx.FloatImm(self.dtype, float(init.value))
+        return as_dtype(init, self.dtype)
 
 
 @dataclass(frozen=True)
