@@ -14,12 +14,14 @@ inline bool starts(const char* name, const char* with) {
 }
 
 // Whether a primitive is a reference implementation, or does its post-ops with one: a convolution by
-// products of matrices takes 7 ns for each element of a ReLU, which is 0.2 ns apart.
-inline bool slow(const Description& pd, bool post) {
+// products of matrices takes 7 ns for each element of a ReLU, which is 0.2 ns apart. One of halves would
+// round before what is apart.
+inline bool slow(const Description& pd, bool post, Type type) {
   const char* name = pd.implementation();
   if (starts(name, "ref")) return true;
   if (!post) return false;
-  return starts(name, "conv:any") || (starts(name, "x64:gemm") && pd.is_convolution());
+  return starts(name, "conv:any") ||
+         (type == dnnl_f32 && starts(name, "x64:gemm") && pd.is_convolution());
 }
 
 // Go to the first implementation whose name begins so; false if there is none.
@@ -100,7 +102,7 @@ void append(Kernel& out, const Post& post, size_t from, const View& dst, Describ
   Description best;
   size_t to = from, end = from;
   while (end < post.items.size() && !is_own(post.items[end], dst)) ++end;
-  for (size_t k = end + 1; k-- > from && (!best || slow(best, to > from));) {
+  for (size_t k = end + 1; k-- > from && (!best || slow(best, to > from, dst.type));) {
     try {
       Description pd = describe(Attributes(post, from, k));
       if (from == 0 && listing() && k == end) {
@@ -111,7 +113,7 @@ void append(Kernel& out, const Post& post, size_t from, const View& dst, Describ
         if (from > 0 || select(pd, name)) break;
         pd = describe(Attributes(post, from, k));
       }
-      if (!best || !slow(pd, k > from)) best = pd, to = k;
+      if (!best || !slow(pd, k > from, dst.type)) best = pd, to = k;
     } catch (const Refused&) {  // not with these items
     }
   }
