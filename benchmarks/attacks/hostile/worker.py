@@ -32,6 +32,7 @@ def main() -> int:
     folder = Path(sys.argv[1])
     out, err = folder / "out", folder / "err"
     tempfile.gettempdir()  # Python writes a test file to find the folder
+    sys.dont_write_bytecode = True  # a module that is imported later would be written and renamed
     os.environ["HOME"] = str(folder)
     from opinfo.cli import app
     from opinfo.frontend.process import reader_client
