@@ -10,13 +10,11 @@ Before: a / b of float16    exact before it is rounded, in 12 instructions
 After:  a * rcp(b)          1 in 2**22
 
 A half has 2**-11. Of halves themselves the functions are computed in float32, and rounded once.
-Exponentials below 2**-126 are 0 where no half depends on that, as `tiny_exponentials.py` says.
 Quotients of bfloat16 stay: their divisors may be subnormal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import tvm
@@ -27,11 +25,9 @@ from tvm.tirx.buffer import is_buffer_var
 from .....analysis.blocks.tir import loads
 from .....analysis.lifting.tir.node import NodeDict, as_dtype, items
 from .....analysis.support.ir.call_ops import op_name
-from .fast_instructions import divided, exp, flushed_exp
-from .tiny_exponentials import may_be_0
+from .fast_instructions import divided, exp
 
 HALVES = ("float16", "bfloat16")
-Function = Callable[[Any], Any]
 
 
 def with_fast_functions(func: Any) -> Any:
@@ -53,7 +49,6 @@ class _Fast:
     def __init__(self, body: Any) -> None:
         self.named: NodeDict[Any] = NodeDict()
         tvm_ffi.structural_walk(body, (tirx.Bind, lambda b: self.named.__setitem__(b.var, b.value)))
-        self.exp = flushed_exp if may_be_0(body) else exp
 
     def __call__(self, body: Any) -> Any:
         rules = [(tvm.ir.Call, self.call), (tirx.Add, self.sum), (tirx.Div, self.quotient)]
@@ -65,8 +60,7 @@ class _Fast:
         if name not in ("exp", "sigmoid") or dtype not in (*HALVES, "float32"):
             return node
         x = as_dtype(items(node.args)[0], "float32")
-        fast = flushed_exp if dtype == "float16" else self.exp  # rounded at once
-        return as_dtype(fast(x) if name == "exp" else _sigmoid(x, fast), dtype)
+        return as_dtype(exp(x) if name == "exp" else _sigmoid(x), dtype)
 
     def sum(self, node: Any, mutator: Any) -> Any:
         """c + c f(x) as c (1 + f(x)), which is 0 for a function that nears -1, not a difference."""
@@ -76,7 +70,7 @@ class _Fast:
             name, dtype = _name(factor), str(node.ty.dtype)
             if factor is not None and name in _PLUS_ONE and dtype in (*HALVES, "float32"):
                 x = as_dtype(mutator.mutate(items(factor.args)[0]), "float32")
-                return as_dtype(_number(constant.value) * _PLUS_ONE[name](x, self.exp), dtype)
+                return as_dtype(_number(constant.value) * _PLUS_ONE[name](x), dtype)
         return mutator.default_mutate(node)
 
     def quotient(self, node: Any, mutator: Any) -> Any:
@@ -115,24 +109,24 @@ def _number(value: float) -> Any:
     return tirx.FloatImm("float32", value)
 
 
-def _sigmoid(x: Any, fast_exp: Function) -> Any:
+def _sigmoid(x: Any) -> Any:
     zero, one = _number(0.0), _number(1.0)
-    small = fast_exp(zero - tirx.abs(x))
+    small = exp(zero - tirx.abs(x))
     return divided(tirx.Select(x < zero, small, one), one + small)
 
 
-def _one_plus_erf(x: Any, fast_exp: Function) -> Any:
+def _one_plus_erf(x: Any) -> Any:
     """1 + erf(x) by the tail of the normal distribution: erfc(|x|), or 2 less that."""
     t = divided(_number(1.0), _number(1.0) + _number(TAIL_STEP) * tirx.abs(x))
     tail = _number(TAIL[-1])
     for coefficient in TAIL[-2::-1]:
         tail = tail * t + _number(coefficient)
-    tail = tail * t * fast_exp(_number(0.0) - x * x)
+    tail = tail * t * exp(_number(0.0) - x * x)
     return tirx.Select(x < _number(0.0), tail, _number(2.0) - tail)
 
 
-def _one_plus_tanh(x: Any, fast_exp: Function) -> Any:
-    return _number(2.0) * _sigmoid(_number(2.0) * x, fast_exp)
+def _one_plus_tanh(x: Any) -> Any:
+    return _number(2.0) * _sigmoid(_number(2.0) * x)
 
 
 #: erfc(x) exp(x^2) = sum_k TAIL[k] t^(k + 1), t = 1 / (1 + TAIL_STEP x), to 4.5e-6 of it for
