@@ -20,7 +20,8 @@ from tvm import tirx
 from ...analysis import Refusal
 from ...analysis.blocks.tir import loop, seq, values
 from ...analysis.lifting.tir.node import NodeDict, items, substitute
-from ...analysis.support.wording import did_you_mean
+from ...analysis.support.warn import warn
+from ...analysis.support.wording import did_you_mean, last_line
 from ..codegen.vector_units import VectorUnits, machine
 from ..dims.span import Span
 from ..dims.symbolic_dims import Unbound, symbols
@@ -48,13 +49,14 @@ SCHEDULED = "tirx.is_scheduled"
 
 def schedule(
     func: Any, target: Any, spans: Mapping[str, Span] = MappingProxyType({}),
-    winograd: bool = False,
+    winograd: bool = False, name: str = "",
 ) -> Scheduled | Refusal:  # fmt: skip
     """Schedule a PrimFunc for an LLVM target, or refuse; ``func`` is not modified.
 
     ``spans`` restricts dimensions, by the names of `symbols`; the result is valid for these values
     only. Other dimensions are assumed to be positive. ``winograd`` permits minimal filtering of
-    convolutions, which rounds otherwise.
+    convolutions, which rounds otherwise. A function that makes our code fail is refused with a
+    warning that has its ``name``, by default its global symbol.
 
     Raises:
         ValueError: ``spans`` names an unknown dimension.
@@ -71,8 +73,10 @@ def schedule(
         return _scheduled(func, cpu, _sizes(func, spans), winograd)
     except Unscheduled as error:
         return Refusal(error.reason)
-    except Exception as error:  # serve it unscheduled
-        return Refusal(f"scheduling failed: {type(error).__name__}: {str(error)[:200]}")
+    except Exception as error:  # a function of a form that was not expected keeps its loops
+        reason = f"it could not be scheduled: {type(error).__name__}: {last_line(error)[:200]}"
+        warn(f"{name or called(func)} keeps the loops of its operators: {reason}")
+        return Refusal(reason)
 
 
 def _check(func: Any, spans: Mapping[str, Span]) -> None:

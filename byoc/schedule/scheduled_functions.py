@@ -23,11 +23,10 @@ from ..dims.symbolic_dims import rooted
 from ..dims.symbolic_dims import static as is_static
 from ..prepare.loops.kept_nan import kept_nan
 from .function_shape import FunctionShape, read_shape
+from .rules import POINTWISE, SERIAL
 from .schedule import PLAIN, schedule
 from .scheduled import Scheduled
 
-#: The names of rules: elements one by one, and loops as they are.
-POINTWISE, SERIAL = "pointwise", "serial"
 #: The fewest iterations of a loop nest that are worth it: they take some microseconds, and a
 #: schedule takes LLVM 50 to 200 ms. A function that LLVM calls for each element counts as so many.
 FEWEST, CALLED = 1 << 15, 8
@@ -50,25 +49,29 @@ def scheduled_functions(mod: Any, target: Any, cores: int = 1) -> dict[str, Any]
     divided = tvm.target.Target({**config, "num-cores": cores})
     out: dict[str, Any] = {}
     for gvar, func in mod.functions_items():
+        if not isinstance(func, tirx.PrimFunc):
+            continue
+        name = gvar.name_hint
         try:
-            result = _scheduled(func, divided) if isinstance(func, tirx.PrimFunc) else None
+            result = _scheduled(name, func, divided)
         except Exception as error:  # a function of a form that was not expected keeps its loops
-            warn(f"{gvar.name_hint} keeps the loops of its operators: it could not be scheduled: "
+            warn(f"{name} keeps the loops of its operators: it could not be scheduled: "
                  f"{type(error).__name__}: {last_line(error)[:200]}")  # fmt: skip
             continue
         if result is not None:
-            out[gvar.name_hint] = rooted(result.func)
+            out[name] = rooted(result.func)
     return out
 
 
-def _scheduled(func: Any, target: Any) -> Scheduled | None:
+def _scheduled(name: str, func: Any, target: Any) -> Scheduled | None:
     """Return a schedule of a function; None if it has none, or gains nothing."""
     if not is_static(func):
         return None
     shape = read_shape(func)
     if shape.iterations * (CALLED if shape.calls else 1) < FEWEST or shape.is_refused:
         return None
-    result = schedule(kept_nan(tvm.IRModule({"main": func}))["main"], target)
+    kept = kept_nan(tvm.IRModule({"main": func}))["main"]
+    result = schedule(kept, target, name=name)
     return result if isinstance(result, Scheduled) and _gains(result, shape) else None
 
 

@@ -17,6 +17,9 @@ from ....analysis import Refusal
 from ...codegen.vector_units import VectorUnits
 from ..nest.kernel import Kernel
 
+#: The rules of elements one by one, and of loops as they are.
+POINTWISE, SERIAL = "pointwise", "serial"
+
 AxisRun = Callable[[Kernel, VectorUnits], "Any | Refusal"]
 
 

@@ -20,7 +20,7 @@ from ..loops.tile import Tile, columns
 from ..nest.collapse import Views, collapsed
 from ..nest.kernel import Kernel
 from ..nest.segments import filled, segments
-from . import rule
+from . import POINTWISE, rule
 
 #: Vectors in one step of the loop.
 UNROLL = 4
@@ -29,7 +29,7 @@ UNROLL = 4
 NARROW = 64
 
 
-@rule("pointwise", precedence=10)
+@rule(POINTWISE, precedence=10)
 def pointwise(kernel: Kernel, machine: VectorUnits) -> Any | Refusal:
     """Return a loop nest without reduction, in segments where conditions divide an axis."""
     if kernel.reduced:

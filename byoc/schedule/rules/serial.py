@@ -9,9 +9,9 @@ from ...codegen.vector_units import VectorUnits
 from ..loops.loop_nest import LoopNest
 from ..loops.tile import Tile
 from ..nest.kernel import Kernel
-from . import rule
+from . import SERIAL, rule
 
 
-@rule("serial", precedence=90)
+@rule(SERIAL, precedence=90)
 def serial(kernel: Kernel, machine: VectorUnits) -> Any | Refusal:
     return LoopNest(kernel, machine, Tile(1, 1, 1), kernel.axes, None, None)()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from tvm import relax, tirx
 
 from opinfo.analysis.lifting.tir.node import items
 from opinfo.byoc.building.cpu_program import cpu_program
+from opinfo.byoc.schedule import Refusal
 from opinfo.byoc.schedule import scheduled_functions as subject
 from opinfo.byoc.schedule.scheduled_functions import FEWEST, scheduled_functions
 
@@ -28,6 +30,7 @@ from .scheduled_modules import (
 )
 
 op, nn = relax.op, relax.op.nn
+SCHEDULE = import_module("opinfo.byoc.schedule.schedule")
 
 
 def test_a_chain_of_operators_is_one_nest() -> None:
@@ -158,6 +161,21 @@ def test_a_schedule_that_does_not_build_is_left_out_and_named(
     with pytest.warns(UserWarning, match=f"^{name} keeps the loops of its operators: TVM does"):
         program, _ = cpu_program(mod, "llvm", ())
     np.testing.assert_allclose(run(program, values), expected(*values), rtol=2e-6, atol=2e-6)
+
+
+def test_a_function_that_makes_the_scheduler_fail_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> Any:
+        raise KeyError("i")
+
+    mod = gates(LONG)
+    (name,) = scheduled_functions(mod, "llvm")
+    monkeypatch.setattr(SCHEDULE, "program", broken)
+    fault = "keeps the loops of its operators: it could not be scheduled: KeyError: 'i'"
+    with pytest.warns(UserWarning, match=f"^{name} {fault}$"):
+        assert scheduled_functions(mod, "llvm") == {}
+    with pytest.warns(UserWarning, match=f"^{name} {fault}$"):
+        result = SCHEDULE.schedule(mod[name].with_attr("global_symbol", name), "llvm")
+    assert isinstance(result, Refusal)
 
 
 def test_nothing_is_said_where_all_is_built() -> None:
