@@ -171,13 +171,16 @@ class _BackendModel:
     def _inside(self, load: Workload) -> tuple[float, bool]:
         """The time of a workload inside a region, without the call; and whether its kind is known.
 
-        A view takes no time. A kind without samples takes the median factor of its family, else
-        of elementwise operators and copies; reference code has a rate, as tiles have where they
-        are faster than what was sampled, attention that of its products.
+        A view takes no time. A 1-d convolution without samples is a 2-d one of a row. Another kind
+        without samples takes the median factor of its family, else of elementwise operators and
+        copies; reference code has a rate, as tiles have where they are faster than what was
+        sampled, attention that of its products.
         """
         if load.kind == VIEW:
             return 0.0, True
         nearest = self._nearest(load)
+        if not nearest and load.family.startswith("conv1d"):
+            return self.inside(replace(load, kind=load.kind.replace("1d", "2d", 1)))
         if not nearest and load.family == REFERENCE:
             return load.work / REFERENCE_RATE, False
         if not nearest and load.family == WINOGRAD:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from ....analysis.composites.products import TRANSPOSED_MATMUL
-from ...patterns import unary_functions as unary
 from ...patterns.extents.symbolic_shapes import same_shape, spread
 from ...patterns.pattern import Node, Pattern, PatternStep, one
 from ...patterns.suggest import Unmet, cast
-from ..common.epilogue import BINARY, UNARY
+from ..common.epilogue import BINARY, CALLED, UNARY
 
 #: The highest rank of a tensor.
 MOST = 8
@@ -60,12 +59,11 @@ def follows(node: Node) -> str | None:
     for value in node.others:
         if spread(value.shape, node.result.shape) is None:
             return f"an operand of shape {value.shape} does not broadcast"
-    if name == "relax.nn.softplus" and not unary.is_softplus(node.info.attrs):
-        return "beta is not 1, or the threshold is below 17"
     return None
 
 
-POST = PatternStep(frozenset((*UNARY, *BINARY)), (floating, follows), 0, LONGEST)
+#: Other backends, and schedules, compute the functions that are called in vectors.
+POST = PatternStep(frozenset((*UNARY, *BINARY)) - {*CALLED}, (floating, follows), 0, LONGEST)
 PRODUCTS = ("relax.matmul", TRANSPOSED_MATMUL)
 PRODUCT = one(PRODUCTS, floating, matrices)
 PATTERNS = (

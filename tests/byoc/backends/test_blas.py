@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,11 @@ from tvm import relax
 from opinfo.analysis.composites import transposed_matmul
 from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.backends.blas.locate import library
-from opinfo.byoc.backends.blas.patterns import PATTERNS
+from opinfo.byoc.backends.blas.patterns import PATTERNS, PRODUCT
+from opinfo.byoc.backends.common.epilogue import CALLED
 from opinfo.byoc.compile import compile_module
 from opinfo.byoc.dispatching.dispatch import dispatch
+from opinfo.byoc.patterns.pattern import Pattern, PatternStep
 from opinfo.testing import Case, Example, backend_cases
 
 from ...common.run import run
@@ -103,7 +105,7 @@ CASES: dict[str, _Case] = {
     "scores of heads": _Case(((2, 3, "n", 4), (2, 3, "m", 4)), _stored(False, True),
                              "transposed_matmul"),
     "bias, relu": _chain(lambda y, c: op.add(y, c(5)), lambda y, c: nn.relu(y), ops="add relu"),
-    "dense": _chain(lambda y, c: op.add(c(5), y), lambda y, c: nn.gelu(y), ops="add gelu",
+    "dense": _chain(lambda y, c: op.add(c(5), y), lambda y, c: nn.relu6(y), ops="add relu6",
                     shape=("n", 3, 6)),
     "rows, columns, all": _chain(
         lambda y, c: op.multiply(y, c(3, 1)), lambda y, c: op.divide(c(2, 1, 5), y),
@@ -117,8 +119,7 @@ CASES: dict[str, _Case] = {
     "residual": _Case(((4, 6), (4, 5)), _residual, "matmul add subtract relu"),
     "bounded": _chain(lambda y, c: op.clip(y, -0.25, 0.5), ops="clip"),
     "leaky": _chain(lambda y, c: nn.leakyrelu(y, 0.1), ops="leakyrelu"),
-    **{f: _each(f) for f in ("sigmoid", "silu", "tanh", "exp", "abs", "square", "negative",
-                             "gelu_tanh", "softplus")},
+    **{f: _each(f) for f in ("abs", "square", "negative")},
 }  # fmt: skip
 
 
@@ -127,7 +128,7 @@ def _literal(y: Any, value: float) -> Any:
 
 
 #: What is also tried in float64.
-DOUBLE = ("one row", "keys of heads", "dense", "literals", "gelu_tanh")
+DOUBLE = ("one row", "keys of heads", "dense", "literals", "bounded")
 REFUSED = [
     Example("vectors", ((6,), (6, 5)), _plain, refused="rank 1 and 2, expected 2 to 8"),
     Example("float16", ((4, 6), (6, 5)), _plain, dtypes=("float16",),
@@ -153,11 +154,35 @@ def test_every_case_of_the_kit_passes(case: Case) -> None:
     case.check()
 
 
+#: The code of functions is that of other backends too.
+ANYTHING = replace(find("blas"), patterns=(
+    Pattern("matmul", PRODUCT, PatternStep(frozenset(CALLED))),))  # fmt: skip
+FUNCTIONS = ("sigmoid", "silu", "tanh", "exp", "gelu", "gelu_tanh", "softplus")
+FOLLOWED = [Example(name, c.shapes, c.build, c.ops, dtypes=("float32", "float64"))
+            for name in FUNCTIONS for c in [_each(name)]]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", [
+    c for c in backend_cases(ANYTHING, FOLLOWED, plan=False) if str(c).startswith("takes ")
+], ids=str)  # fmt: skip
+def test_functions_are_those_of_relax(case: Case) -> None:
+    case.check()
+
+
 def test_attention_is_taken_with_its_permutations() -> None:
     assert library() is not None and find("blas").patterns is PATTERNS
     taken = dispatch(nets.net(nets.attention, (2, 5, 8)), ["blas"]).taken
     assert sum(t.ops.count("relax.matmul") for t in taken) == 5
     assert sum(t.pattern == "permuted" for t in taken) == 2
+
+
+@pytest.mark.parametrize("name", CALLED)
+def test_functions_that_call_the_c_library_stay_outside(name: str) -> None:
+    last = name.rpartition(".")[2]
+    function = getattr(op, last, None) or getattr(nn, last)
+    mod = nets.net(lambda e, r, x: e(function(e(op.matmul(x, nets.const(r, 6, 5))))), (4, 6))
+    (region,) = dispatch(mod, ["blas"]).taken
+    assert region.ops == ("relax.matmul",)
 
 
 def test_extents_may_be_others_at_each_call() -> None:

@@ -110,6 +110,18 @@ def test_a_kind_without_samples_is_estimated_from_its_family() -> None:
     assert model.cost("another", alone(call("relax.exp", (4,), out=(4,)))) is None
 
 
+def test_a_convolution_of_a_line_is_one_of_a_row_of_pixels() -> None:
+    sizes, work = (1, 96, 1, 1, 128, 9, 1), 96 * 128 * 9
+    row = ("conv2d last depthwise window", sizes, work, 4 * 96 * 128, 30.0)
+    model = CostModel(table(lib=[row, *streams(1e4)]))
+    attrs = {"data_layout": "NWC", "kernel_layout": "OWI", "out_layout": "NWC", "strides": [1]}
+    line = call("relax.nn.conv1d", (1, 96, 128), (128, 9, 1), out=(1, 96, 128), groups=128, **attrs)
+    assert workload(line).kind == "conv1d last depthwise window" and workload(line).sizes == sizes
+    cost = model.cost("lib", alone(line))
+    assert cost is not None and cost.source == "calibrated"
+    assert cost.microseconds == pytest.approx(30.0, rel=0.05)
+
+
 def test_reference_code_is_a_kind_of_its_own() -> None:
     model = CostModel(table(lib=[("softmax outer", (64, 64), 4096, 32768, 5.0), *streams(1e4)]))
     softmax = alone(call("relax.nn.softmax", (64, 64), out=(64, 64), axis=0))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,68 +18,18 @@ from opinfo.byoc.backends.onednn import measured_forms
 from opinfo.byoc.backends.onednn.implementation_probe import implementation, job_of, of_one_batch
 from opinfo.byoc.backends.onednn.measured_forms import FormTime, chosen_forms, fastest, form_times
 from opinfo.byoc.backends.onednn.raced_kernel import kernel
-from opinfo.byoc.codegen.host_target import flags
 from opinfo.byoc.compile import compile_module
 
 from ...common.run import run
 from ...layout import nets
 from ...layout.nets import const
+from .form_cases import CASES, LAST, TILED, conv
 from .onednn_cases import implemented, region_of
 
 nn, op = relax.op.nn, relax.op
-LAST = {"data_layout": "NHWC", "kernel_layout": "OHWI"}
-
-
 FORMS = ("straight", "swapped", "rows", "layer", "unpacked", "turned", "padded", "packed", "moved",
          "streamed", "tiled")  # fmt: skip
-#: The form that products of many rows have with AVX2 alone.
-TILED = " tiled" if "avx" in flags() and "avx512f" not in flags() else ""
 CONVERT = importlib.import_module("opinfo.byoc.backends.onednn.convert")
-
-
-@dataclass(frozen=True)
-class Formed:
-    """One region over one input, and the forms that it has."""
-
-    shape: tuple[int, ...]
-    build: Callable[..., Any]
-    forms: str
-
-
-def _conv(x: tuple[int, ...], w: tuple[int, ...], forms: str, **attrs: Any) -> Formed:
-    def build(e: Any, r: Any, v: Any) -> Any:
-        y = e(nn.conv2d(v, const(r, *w), **LAST, **attrs))
-        y = e(nn.relu(e(op.add(y, const(r, w[0])))))
-        return e(op.multiply(y, const(r, 1, 1, 1, w[0])))
-
-    return Formed(x, build, forms)
-
-
-CASES = {
-    "narrow": _conv((2, 30, 1, 8), (16, 5, 1, 8), "straight swapped packed", padding=(2, 0),
-                    strides=(2, 1)),
-    "windows of one pixel": _conv((1, 6, 5, 8), (16, 1, 1, 8),
-                                  "straight swapped rows layer packed"),
-    "dilated": _conv((1, 12, 9, 8), (16, 3, 2, 8), "straight swapped packed", dilation=(2, 1),
-                     padding=(1, 0, 2, 1)),
-    "depthwise": _conv((1, 9, 7, 16), (16, 3, 3, 1), "straight swapped packed", groups=16,
-                       padding=1),
-    "one channel": _conv((1, 9, 7, 16), (1, 3, 3, 16), "straight swapped packed", padding=1),
-    "product": Formed((3, 5, 6), lambda e, r, x: e(nn.gelu(e(op.add(e(op.matmul(
-        x, const(r, 6, 32))), const(r, 32))))), "straight layer unpacked turned padded" + TILED),
-    "blocks of rows": Formed((151, 1100), lambda e, r, x: e(op.multiply(e(nn.relu(e(op.add(e(
-        op.matmul(x, const(r, 1100, 43))), const(r, 43))))), const(r, 151, 43))),
-        "straight layer unpacked turned padded" + TILED),
-    "strips of three and four rows": Formed((7, 9), lambda e, r, x: e(nn.relu(e(op.matmul(
-        x, const(r, 9, 20))))), "straight layer unpacked turned padded" + TILED),
-    "a row": Formed((1, 70), lambda e, r, x: e(op.multiply(e(nn.relu(e(op.add(e(op.matmul(
-        x, const(r, 70, 150))), const(r, 150))))), const(r, 1, 150))),
-        "straight layer unpacked turned padded streamed"),
-    "few rows": Formed((3, 1100), lambda e, r, x: e(nn.relu(e(op.matmul(x, const(r, 1100, 64))))),
-                       "straight layer unpacked turned padded streamed"),
-    "softmax": Formed((2, 70, 3, 5), lambda e, r, x: e(op.multiply(
-        e(nn.softmax(x, 1)), const(r, 2, 70, 3, 5))), "straight moved"),
-}  # fmt: skip
 
 
 def _copies() -> Any:
@@ -123,7 +72,7 @@ def test_every_form_computes_what_tvm_computes(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_candidates_give_the_same_numbers() -> None:
-    case = _conv((1, 40, 40, 32), (32, 3, 3, 32), "", padding=1)
+    case = conv((1, 40, 40, 32), (32, 3, 3, 32), "", padding=1)
     region = region_of(nets.net(case.build, case.shape, legal=False))
     times = form_times(str(job_of(region)), 0.001)
     assert times[0].form == "" and len(times) > 1
@@ -145,6 +94,13 @@ def test_reference_code_is_known_as_such() -> None:
     case = CASES["narrow"]
     name = implementation(region_of(nets.net(case.build, case.shape, legal=False)))
     assert name is not None and not name.startswith("ref")
+
+
+def test_depthwise_windows_of_a_line_have_kernels_of_their_own() -> None:
+    """The library has these for images only; of a line it would make a product for each channel."""
+    case = CASES["a dilated line, depthwise"]
+    name = implementation(region_of(nets.net(case.build, case.shape, legal=False)))
+    assert name is not None and name.startswith("jit_dw")
 
 
 def test_reference_code_is_raced_only_if_there_is_nothing_else() -> None:

@@ -4,12 +4,17 @@
 namespace opinfo_onednn {
 namespace {
 
+inline bool is_depthwise(const Linear& l) {
+  const View& w = l.weights;
+  return w.rank == l.src.rank + 1 && w.dims[1] == 1 && w.dims[2] == 1;
+}
+
 // The implementation to ask for where the library's own choice is known to be slow: brdgmm_dw takes
 // 1.5 times as long as jit_dw, and brgconv:avx2 takes 80 times as long as jit for one channel.
 inline const char* faster(const Linear& l) {
   const View& w = l.weights;
-  const bool grouped = w.rank == l.src.rank + 1;
-  if (grouped) return w.dims[1] == 1 && w.dims[2] == 1 ? "jit_dw:" : nullptr;
+  if (is_depthwise(l)) return "jit_dw:";
+  if (w.rank == l.src.rank + 1) return nullptr;
   const bool pixels = std::all_of(w.dims + 2, w.dims + w.rank, [](int64_t e) { return e == 1; });
   return w.dims[0] < 4 && !pixels ? "jit:" : nullptr;
 }
@@ -45,9 +50,9 @@ OPINFO_CALLED Kernel convolution(const Recipe& r) {
                              {"winograd2", two, true}, {"winograd4", four, true},
 #endif
   };
-  // The kernels over channels innermost take a row at a time.
+  // The kernels over channels innermost take a row at a time; those of depthwise windows are 2-d.
   const bool narrow = l.dst.rank == 4 && l.dst.dims[3] == 1 && l.dst.dims[2] > 1;
-  if (narrow) std::swap(forms[0], forms[1]);
+  if (narrow || (l.dst.rank == 3 && is_depthwise(l))) std::swap(forms[0], forms[1]);
   return in_form(r.form, r.strict, forms);
 }
 

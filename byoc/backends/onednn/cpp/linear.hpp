@@ -84,11 +84,13 @@ OPINFO_CALLED void window(Kernel& out, DescribeWindow create, Algorithm how, con
       [&](Step& s, const Description& pd) { bind_linear(s, pd, l); });
 }
 
-// Height and width exchanged.
+// Height and width exchanged; what has a width only gets the height of an image of width 1. The
+// kernels of depthwise windows over channels innermost have 2-d ones only, and short rows.
 inline bool swapped(Linear& l) {
-  if (l.src.rank != 4) return false;
-  const auto turn = [](const View& v, View* out) {
-    *out = v.permuted("0132").tidied();
+  const bool line = l.src.rank == 3;
+  if (!line && l.src.rank != 4) return false;
+  const auto turn = [&](const View& v, View* out) {
+    *out = (line ? v.trailing(4) : v.permuted("0132")).tidied();
     return true;
   };
   Post post;
@@ -96,6 +98,11 @@ inline bool swapped(Linear& l) {
   l.post = post;
   turn(l.src, &l.src);
   turn(l.dst, &l.dst);
+  if (line) {
+    l.weights = l.weights.trailing(l.weights.rank + 1);
+    l.sizes = {l.sizes[0], 1, l.sizes[1], 0, l.sizes[2], 0, l.sizes[3], 0};
+    return true;
+  }
   l.weights = l.weights.permuted(l.weights.rank == 5 ? "01243" : "0132");
   for (size_t k = 0; k + 1 < l.sizes.size(); k += 2) std::swap(l.sizes[k], l.sizes[k + 1]);
   return true;
