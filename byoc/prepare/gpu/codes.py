@@ -81,7 +81,7 @@ def _whole(constant: Any) -> Codes | str:
     array = array_of(constant).numpy()
     if str(constant.ty.dtype) not in ("float32", "int32") or array.ndim < 2:
         return "an operand is a constant that is not dequantised from 8 bits"
-    small = np.clip(array, -128, 127).astype("int8")
+    small = np.nan_to_num(np.clip(array, -128, 127)).astype("int8")
     if not np.array_equal(small, array):
         return "an operand is a constant with numbers that are not of int8"
     return Codes(relax.const(small, "int8"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,6 +18,7 @@ from opinfo.byoc.backend.backend import Code
 from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.compile import CompiledModule, compile_module
 from opinfo.byoc.dispatching.dispatch import dispatch
+from opinfo.byoc.prepare.gpu.codes import codes
 from opinfo.byoc.prepare.prepare import prepare
 
 from ..codegen.built_cases import module, results_of
@@ -197,3 +199,12 @@ def test_a_gpu_older_than_float8_refuses_it(monkeypatch: pytest.MonkeyPatch) -> 
     assert "the GPU has compute capability 8.6, expected 8.9 for float8_e4m3fn" in _left(case)
     device.compute_version = "10.0"
     assert not _left(case)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 128.0, -128.5])
+def test_other_numbers_than_codes_are_refused_without_a_warning(value: float) -> None:
+    constant = relax.const(np.array([[1.0, value]], "float32"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = codes(constant, lambda expr: expr)
+    assert found == "an operand is a constant with numbers that are not of int8"
