@@ -57,6 +57,8 @@ CASES = {
     "a line": _line((2, 30, 8), (16, 5, 8), padding=(2, 1), strides=2),
     "a dilated line, depthwise": _line((1, 40, 16), (16, 9, 1), padding=(8, 4), dilation=2,
                                        groups=16),
+    "a transposed line": Formed((2, 8, 9), lambda e, r, x: e(nn.relu(e(nn.conv1d_transpose(
+        x, const(r, 8, 6, 4), strides=2, padding=(1, 2), output_padding=1)))), "straight swapped"),
     "one channel": conv((1, 9, 7, 16), (1, 3, 3, 16), "straight swapped packed", padding=1),
     "product": Formed((3, 5, 6), lambda e, r, x: e(nn.gelu(e(op.add(e(op.matmul(
         x, const(r, 6, 32))), const(r, 32))))), "straight layer unpacked turned padded" + TILED),
