@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tvm import tirx
+
 from ...analysis.support.warn import warn
 from ...analysis.support.wording import last_line
 from ..backends.common.region_source import TEAM
@@ -15,7 +17,8 @@ from ..prepare.loops.guard_stores import guard_stores
 from ..prepare.loops.parallel_loops import has_barriers, parallel_loops
 from ..prepare.loops.split_branches import split_branches
 from ..prepare.loops.start_reductions import start_reductions
-from .llvm_level import at_level
+from .built_apart import built_apart
+from .llvm_level import at_level, is_plain
 from .parallel_launch import parallel_launch
 from .read_target import read_target
 
@@ -61,4 +64,13 @@ def cpu_program(mod: Any, target: Any, options: Sequence[str]) -> tuple[Any, tup
 
 
 def _compiled(mod: Any, target: Any) -> Any:
-    return executable(with_unchecked_arguments(mod), at_level(mod, target))
+    """Compile a module, the functions that gain nothing by LLVM's level 3 at level 2."""
+    mod, lower = with_unchecked_arguments(mod), at_level(target)
+    funcs = {gvar.name_hint: func for gvar, func in mod.functions_items()
+             if isinstance(func, tirx.PrimFunc)}  # fmt: skip
+    plain = {name for name, func in funcs.items() if is_plain(func)}
+    if lower is None or not plain:
+        return executable(mod, target)
+    if len(plain) == len(funcs):
+        return executable(mod, lower)
+    return executable(mod, target, lambda lowered: built_apart(lowered, plain, lower))

@@ -11,6 +11,7 @@ heap is written once, before the first shape that uses it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import tvm
@@ -34,8 +35,12 @@ from .memory_plan import planning, unbounded
 MAKE_SHAPE = "vm.builtin.make_shape"
 
 
-def executable(mod: Any, target: Any) -> Any:
+def executable(
+    mod: Any, target: Any, finish: Callable[[Any], Any] = lambda lowered: lowered
+) -> Any:
     """Compile a module for a virtual machine; ``mod`` is not changed.
+
+    On CPUs, ``finish`` is applied to the lowered module.
 
     Differs from `tvm.compile` in deduplicated shapes, memory plans (`planning`) and kept assertions
     (`asserting`); on CPUs also in results that are constants (`with_copied_constants`), in merged
@@ -54,14 +59,14 @@ def executable(mod: Any, target: Any) -> Any:
             return tvm.compile(mod, target=target)
         mod = round_bfloat16(with_copied_constants(merge_checks(mod)))
         mod = kept_nan(single_elements(named_checks(mod)))
-        pipeline = tvm.transform.module_pass(_lowered, opt_level=0)
+        pipeline = tvm.transform.module_pass(lambda m, _: finish(_lowered(m)), opt_level=0)
         try:
             return tvm.compile(mod, target=target, relax_pipeline=pipeline, tir_pipeline=PIPELINE)
         except Exception as error:  # TVM's passes raise various types
             raise why_not_built(mod, target, error) from error
 
 
-def _lowered(mod: Any, _: Any) -> Any:
+def _lowered(mod: Any) -> Any:
     return deduplicate(relax.get_pipeline("default")(mod), _shape)
 
 

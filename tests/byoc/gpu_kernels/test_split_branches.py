@@ -13,7 +13,6 @@ from tvm.script import ir as I
 from tvm.script import tirx as T
 
 from opinfo.analysis.proposal.legalise import legalise_module
-from opinfo.byoc.building.llvm_level import at_level
 from opinfo.byoc.prepare.fuse import fuse
 from opinfo.byoc.prepare.loops.split_branches import split_branches
 from opinfo.testing.unoptimised import unoptimised
@@ -146,15 +145,13 @@ def _same(mod: Any, new: Any, name: str) -> None:
     np.testing.assert_array_equal(*results)
 
 
-def _concat(axis: int, resized: bool = False) -> Any:
+def _concat(axis: int) -> Any:
     shapes = [tuple(c if k == axis else 3 for k in range(4)) for c in (2, 1, 3, 2)]
     params = [relax.Var(f"x{k}", relax.TensorType(s, "float32")) for k, s in enumerate(shapes)]
     builder = relax.BlockBuilder()
     with builder.function("main", params):
         with builder.dataflow():
             out = builder.emit(relax.op.nn.relu(relax.op.concat(relax.Tuple(params), axis)))
-            if resized:
-                out = builder.emit(relax.op.image.resize2d(out, (5, 5), layout="NCHW"))
             out = builder.emit_output(out)
         builder.emit_func_output(out)
     return fuse(legalise_module(builder.get()))
@@ -167,13 +164,3 @@ def test_fused_concats_compute_the_same(axis: int) -> None:
     new = split_branches(mod)
     assert "if_then_else" in mod[name].script() and "if_then_else" not in new[name].script()
     _same(mod, new, name)
-
-
-def test_only_modules_without_index_arithmetic_are_unrolled_less() -> None:
-    plain, resized = split_branches(_concat(1)), split_branches(_concat(1, resized=True))
-    target = tvm.target.Target({"kind": "llvm", "num-cores": 2})
-    assert at_level(plain, target).attrs["opt-level"] == 2
-    assert at_level(plain, target).attrs["num-cores"] == 2
-    assert at_level(resized, target) is target
-    own = tvm.target.Target({"kind": "llvm", "opt-level": 1})
-    assert at_level(plain, own) is own
