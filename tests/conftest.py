@@ -132,7 +132,7 @@ def _decompose_quickly() -> None:
     from torch.export import exported_program
 
     utils._materialize_cpp_cia_ops = functools.cache(utils._materialize_cpp_cia_ops)
-    _ops.Callable = typing.Callable  # type: ignore[attr-defined]
+    _ops.Callable = typing.Callable
     for keys in (exported_program._BACKEND_KEYS_TO_OVERRIDE,
                  exported_program._AUTOGRAD_ALIAS_BACKEND_KEYS_TO_OVERRIDE):  # fmt: skip
         keys[:] = [key for key in keys if key.name.removeprefix("Autograd") in DEVICES]
