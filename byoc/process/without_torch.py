@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from ...analysis.support.garbage import rare_collections
+from .without_symbols import leave_symbols_unread
 
 LEFT_OUT = "torch"
 #: Packages that import it if they find it.
@@ -62,6 +63,8 @@ class _Finder(MetaPathFinder):
             def executed(module: ModuleType) -> None:
                 with _missing(LEFT_OUT):
                     execute(module)
+                    if name == IMPORTERS[0]:
+                        leave_symbols_unread()
 
             spec.loader.exec_module = executed  # type: ignore[method-assign]
         return spec

@@ -23,6 +23,31 @@ assert tvm.runtime.from_dlpack(torch.ones(3)).numpy().sum() == 3
 print(tvm_ffi.get_global_func("testing.echo")(torch.ones(2)).sum().item())
 """
 
+SYMBOLS = """
+import ctypes, resource, sys
+import opinfo.byoc.process.without_torch as module
+before = resource.getrlimit(resource.RLIMIT_NOFILE)
+if sys.argv[1:] == ["left out"]:
+    module.leave_out_torch()
+else:
+    sys.modules["torch"] = None
+import tvm, tvm_ffi
+assert resource.getrlimit(resource.RLIMIT_NOFILE) == before
+try:
+    tvm.ir.Op.get("unknown")
+except Exception as error:
+    assert "Operator unknown is not registered" in str(error)
+
+class Text(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("size", ctypes.c_size_t)]
+
+frames = ctypes.CDLL(tvm_ffi.libinfo.find_libtvm_ffi()).TVMFFIBacktrace
+frames.restype = ctypes.POINTER(Text)
+frames.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_int]
+text = frames(None, 0, None, 1).contents
+print(text.size > 0)
+"""
+
 
 class Loaded:
     """A job: the modules of a fork."""
@@ -34,6 +59,17 @@ class Loaded:
 def test_torch_is_left_out_and_can_be_imported_afterwards() -> None:
     done = subprocess.run([sys.executable, "-c", LEFT_OUT], capture_output=True, text=True)
     assert (done.stdout, done.returncode) == ("2.0\n", 0), done.stderr
+
+
+@pytest.mark.parametrize(("words", "read"), [(("left out",), "False"), ((), "True")])
+def test_errors_of_tvm_read_no_symbols(
+    words: tuple[str, ...], read: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHONPATH")  # processes of tests do without them in any case
+    done = subprocess.run(
+        [sys.executable, "-c", SYMBOLS, *words], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == f"{read}\n", done.stderr
 
 
 def test_jobs_of_ours_run_without_it(tmp_path: Path) -> None:

@@ -116,7 +116,9 @@ class GraphImport:
             raise NotConvertible(f"a tensor of {value.dtype}, which only Cast and DequantizeLinear "
                                  "read, as a constant")  # fmt: skip
         if value.is_constant and value.elements.size:
-            value.expr = relax.const(value.elements, value.dtype)
+            same = str(value.elements.dtype) == value.dtype  # TVM's `const` would copy it twice
+            elements = tvm.runtime.tensor(value.elements) if same else value.elements
+            value.expr = relax.const(elements, value.dtype)
             return value.expr
         if value.is_constant:  # TVM saves no constant without elements
             return self.builder.emit(relax.op.zeros(value.elements.shape, value.dtype))
