@@ -17,6 +17,7 @@ from tvm import tirx
 
 from .....analysis.blocks.tir import Values, seq, values
 from .....analysis.lifting.tir.node import as_dtype, substitute
+from .column_parts import added_parts
 from .program.combiners import combiner
 from .program.gpu_program import GpuProgram, NoGpuSchedule, itemsize
 from .program.merged_axes import positions_of, static_range
@@ -35,7 +36,7 @@ from .program.thread_loops import (
 from .program.vector_loads import narrowest_item, widest
 from .row_accesses import merged_rows, reads_along, vector_buffers
 from .row_kernel import RowEmitter
-from .row_registers import WARP, RowTile
+from .row_registers import CHUNKS, WARP, RowTile
 
 #: Threads of a block, those of one whose rows several steps read, and blocks that fill a GPU.
 THREADS, SEVERAL_STEPS, ENOUGH = 512, 256, 128
@@ -79,6 +80,8 @@ class _Columns(RowEmitter):
 
     ``limits`` are the fewest threads of a block, and the most of them side by side.
     """
+
+    most_chunks = CHUNKS
 
     def __init__(
         self, program: GpuProgram, space: RowSpace, length: int, limits: tuple[int, int]
@@ -183,7 +186,9 @@ class _Columns(RowEmitter):
             first.append(unrolled("u", tile.width, partial(store, acc, init)))
             inner += [*lets, store(acc, combine(load(acc, self.lane), term), self.lane)]
             after.append(self.shared(acc, part))
-            after.append(self.combined(part, total, init, combine, rows))
+            add, more = added_parts(part, total, init, combine, tile.threads * self.across)
+            self.buffers += more
+            after.append(add)
             self.row_values[update.buffer] = total
         self.buffers += lanes.registers
         phase = seq([*first, self.chunks(seq([*lanes.statements(), self.each_lane(seq(inner))]))])
@@ -193,44 +198,6 @@ class _Columns(RowEmitter):
         place = self.side * number(self.tile.width)
         return self.over_threads(unrolled("u", self.tile.width, lambda v: store(
             part, load(acc, v), self.thread, place + v)))  # fmt: skip
-
-    def combined(self, part: Any, total: Any, init: Any, combine: Any, rows: int) -> Any:
-        """The total of each row: groups of threads add up parts first, one thread the groups."""
-        threads, groups = self.tile.threads, 1
-        while groups * 2 * rows <= threads * self.across and groups * groups * 4 <= threads:
-            groups *= 2
-        whole = self.added(total, 1, part, init, combine, rows)
-        if groups == 1:
-            return whole
-        middle = local(f"{total.name}_of", [groups, rows], combine.dtype, "shared")
-        self.buffers.append(middle)
-        return seq([self.added(middle, groups, part, init, combine, rows),
-                    self.added(total, 1, middle, init, combine, rows)])  # fmt: skip
-
-    def added(self, to: Any, groups: int, part: Any, init: Any, combine: Any, rows: int) -> Any:
-        """``to[g, r]``, or ``to[r]``, as the total of a group of the parts of a row."""
-        threads, parts = self.tile.threads * self.across, int(part.ty.shape[0]) // groups
-        acc = local(f"{to.name}_acc", [1], combine.dtype)
-        self.buffers.append(acc)
-        zero = number(0)
-
-        def one(place: Any) -> Any:
-            group, row = place // number(rows), place % number(rows)
-            at = [group, row] if groups > 1 else [place]
-            first = group * number(parts) if groups > 1 else zero
-            body = unrolled("p", parts, lambda p: store(acc, combine(
-                load(acc, zero), load(part, first + p, at[-1])), zero))  # fmt: skip
-            return seq([store(acc, init, zero), body, store(to, load(acc, zero), *at)])
-
-        def thread(x: Any) -> Any:
-            out, count = [], groups * rows
-            for k in range(-(-count // threads)):
-                at = x if k == 0 else number(k * threads) + x
-                inside = at < number(count) if (k + 1) * threads > count else None
-                out.append(when(inside, one(at)))
-            return seq(out)
-
-        return thread_loop(THREAD, threads, thread)
 
     def stored(self, row: Any, at: Values) -> list[Any]:
         lanes, out, after = self.lanes(), [], []

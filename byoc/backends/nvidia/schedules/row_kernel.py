@@ -18,30 +18,16 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from .....analysis.blocks.tir import Values, seq, values
+from .....analysis.blocks.tir import Values, loads, seq, values
 from .....analysis.lifting.tir.node import NodeDict, substitute
-from .program.combiners import combinations
-from .program.gpu_program import GpuProgram, NoGpuSchedule, expanded
-from .program.merged_axes import MergedAxes, positions_of, simplified, static_range
-from .program.row_space import RowSpace, RowStep, row_space, substituted
-from .program.thread_loops import (
-    BLOCK,
-    ROW,
-    THREAD,
-    in_turns,
-    load,
-    local,
-    number,
-    reduce_threads,
-    store,
-    stored_together,
-    thread_loop,
-    unrolled,
-    when,
-)
-from .program.vector_loads import VectorLanes, contiguous, narrowest_item, widest
-from .row_accesses import merged_columns, reads_along, vector_buffers
-from .row_registers import CHUNKS, ELEMENTS, READ_ONCE, WARP, RowRegisters, RowTile, tile_of
+from .program.gpu_program import GpuProgram, NoGpuSchedule, itemsize
+from .program.merged_axes import MergedAxes, static_range
+from .program.row_space import RowSpace, row_space
+from .program.thread_loops import BLOCK, ROW, THREAD, load, number, thread_loop
+from .program.vector_loads import WIDEST, narrowest_item, widest
+from .row_accesses import merged_columns, parts_of, reads_along, vector_buffers
+from .row_phases import RowPhases
+from .row_registers import ELEMENTS, LONG, READ_ONCE, WARP, RowTile, tile_of
 
 #: Terms of a row that its threads share if there are at most so many in all rows.
 FEW_TERMS, FEW_ROWS = 8, 1 << 16
@@ -74,8 +60,10 @@ def short_rows_kernel(program: GpuProgram) -> tuple[Any, list[Any]]:
     return RowEmitter(program, *row_space(program, shortest=2))()
 
 
-class RowEmitter(RowRegisters):
-    """Emits the phases of a kernel in which threads share a row; lanes are elements of the row."""
+class RowEmitter(RowPhases):
+    """Emits a kernel in which threads share a row; lanes are elements of the row."""
+
+    most_chunks = LONG
 
     def __init__(self, program: GpuProgram, space: RowSpace, length: int) -> None:
         self.program, self.space, self.length = program, space, length
@@ -100,7 +88,20 @@ class RowEmitter(RowRegisters):
                 width = min(width, widest(16 // width, self.groups[id(row)].sizes[-1]))
         once = sum(bool(row.columns) for row in space.steps) == 1
         elements = READ_ONCE if once else ELEMENTS
-        return tile_of(space.count, self.length // width, width, bool(program.outer), elements)
+        long = LONG if not once and self.keeps_one(width) else 0
+        return tile_of(
+            space.count, self.length // width, width, bool(program.outer), elements, long
+        )
+
+    def keeps_one(self, width: int) -> bool:
+        """Whether a row takes the registers of one tensor: 16 bytes for each vector."""
+        sources: NodeDict[None] = NodeDict()
+        for expr in (e for row in self.space.steps if row.step.reduced
+                     for part in parts_of(self.program, row) for e in loads(part)):  # fmt: skip
+            if expr.source in self.program.params:
+                sources[expr.source] = None
+        size = sum(itemsize(b) for b, _ in sources.items()) * width
+        return not self.program.kept.items() and size <= WIDEST
 
     # ------------------------------------------------------------------ the kernel
 
@@ -152,139 +153,3 @@ class RowEmitter(RowRegisters):
 
         body = tvm_ffi.structural_mutate(body, [(tvm.ir.TensorLoad, once)])
         return seq([*(tirx.Bind(v, load(b, number(0))) for b, v in names.items()), body])
-
-    def phase(self, row: RowStep, at: Values) -> list[Any]:
-        if not row.step.reduced:
-            return [self.over_threads(self.spatial(row, at))]
-        return self.reduction(row, at)
-
-    # ------------------------------------------------------------------ columns
-
-    def where(self, row: RowStep, at: Values) -> Values:
-        """The axes of a step at a chunk and a lane of the row ``at``."""
-        groups, where = self.groups[id(row)], Values()
-        for var, value in at.items():
-            where[var] = value
-        positions = positions_of(groups, self.place(), self.tile.width)
-        for var, value in groups.at(positions, self.tile.width, self.lane).items():
-            where[var] = value
-        return where
-
-    def valid(self) -> Any | None:
-        """The condition that a chunk is within the row, or None."""
-        if self.tile.exact:
-            return None
-        return self.place() < number(self.tile.vectors)
-
-    def place(self) -> Any:
-        """The vector of a thread in its row."""
-        if self.tile.chunks == 1:
-            return self.thread
-        return self.chunk * number(self.tile.threads) + self.thread
-
-    def chunks(self, body: Any) -> Any:
-        whole = when(self.valid(), body)
-        return in_turns(self.chunk, self.tile.chunks, CHUNKS, whole)
-
-    @property
-    def order(self) -> list[tuple[Any, int]]:
-        """The loops in which a thread combines the terms of a row."""
-        return [(self.chunk, self.tile.chunks), (self.lane, self.tile.width)]
-
-    def each_lane(self, body: Any) -> Any:
-        return unrolled("u", self.tile.width, lambda v: substitute(body, values((self.lane, v))))
-
-    def spatial(self, row: RowStep, at: Values) -> Any:
-        if not row.columns:
-            return self.once(row, at)
-        where = self.where(row, at)
-        lanes = self.lanes()
-        inner, after = [], []
-        for update in row.step.updates:
-            lets, value = self.value(row, update.value, where, lanes)
-            indices = [self.analyzer.simplify(substituted(row, i, where)) for i in update.indices]
-            if update.buffer in self.program.kept:
-                shape = [self.tile.chunks, self.tile.width]
-                register = self.register(f"{update.buffer.name}_row", shape, update.buffer)
-                self.kept.append((update.buffer, indices, register))
-                inner += [*lets, store(register, value, self.chunk, self.lane)]
-                continue
-            each, copies = self.vector_store(update.buffer, indices, value, lanes)
-            inner += [*lets, each]
-            after += copies
-        self.buffers += lanes.registers
-        return self.chunks(seq([*lanes.statements(), self.each_lane(seq(inner)), *after]))
-
-    def vector_store(
-        self, buffer: Any, indices: list[Any], value: Any, lanes: VectorLanes
-    ) -> tuple[Any, list[Any]]:
-        """The store of each lane, and the copies of all lanes after it, if they are contiguous."""
-        if not contiguous(buffer, indices, self.lane, self.tile.width, self.analyzer):
-            return store(buffer, value, *indices), []
-        register = self.register(f"{buffer.name}_out", [self.tile.width], buffer)
-
-        def copy(v: Any) -> Any:
-            place = (substitute(e, values((self.lane, v))) for e in indices)
-            return store(buffer, load(register, v), *place)
-
-        return store(register, value, self.lane), [lanes.lanes(str(buffer.ty.dtype), copy)]
-
-    def once(self, row: RowStep, at: Values) -> Any:
-        """The results of a row without columns, which one thread stores."""
-        lanes, out = self.lanes(), []
-        for update in row.step.updates:
-            lets, value = self.value(row, update.value, at, lanes)
-            indices = [self.analyzer.simplify(substituted(row, i, at)) for i in update.indices]
-            out += [*lets, store(update.buffer, value, *indices)]
-        return when(tirx.EQ(self.thread, number(0)), seq(out))
-
-    def reduction(self, row: RowStep, at: Values) -> list[Any]:
-        where, first, inner, after = self.where(row, at), [], [], []
-        lanes = self.lanes()
-        for combine in combinations(row.step):
-            accs, totals = (
-                [local(f"{u.buffer.name}_{part}", [1], t)
-                 for u, t in zip(combine.updates, combine.dtypes, strict=True)]
-                for part in ("acc", "row"))  # fmt: skip
-            self.buffers += [*accs, *totals]
-            terms = []
-            for expr in combine.terms:
-                lets, term = self.value(row, expr, where, lanes)
-                inner += lets
-                terms.append(term)
-            first += [store(acc, e, number(0)) for acc, e in zip(accs, combine.starts, strict=True)]
-            thread = combine.in_order(self.order, terms[0], self.analyzer)
-            inner += stored_together(accs, thread([load(a, number(0)) for a in accs], terms))
-            after.append(
-                reduce_threads(THREAD, self.tile.threads, totals, combine.neutral(), accs, combine)
-            )
-            for update, total in zip(combine.updates, totals, strict=True):
-                self.row_values[update.buffer] = total
-        self.buffers += lanes.registers
-        phase = seq([*first, self.chunks(seq([*lanes.statements(), self.each_lane(seq(inner))]))])
-        return [self.over_threads(phase), *after, *self.stored(row, at)]
-
-    def stored(self, row: RowStep, at: Values) -> list[Any]:
-        """The results of a reduction that are the PrimFunc's own."""
-        out = []
-        for update in row.step.updates:
-            if update.buffer not in self.program.params:
-                continue
-            indices = [self.analyzer.simplify(substituted(row, i, at)) for i in update.indices]
-            value = load(self.row_values[update.buffer], number(0))
-            out.append(self.over_threads(when(tirx.EQ(self.thread, number(0)),
-                                              store(update.buffer, value, *indices))))  # fmt: skip
-        return out
-
-    def value(
-        self, row: RowStep, expr: Any, where: Values, lanes: VectorLanes
-    ) -> tuple[list[Any], Any]:
-        lets, value = expanded(expr, self.program.definitions)
-        binds = [tirx.Bind(var, lanes(simplified(substituted(row, e, where), self.analyzer)))
-                 for var, e in lets]  # fmt: skip
-        return binds, lanes(simplified(substituted(row, value, where), self.analyzer))
-
-    def register(self, name: str, shape: list[int], like: Any) -> Any:
-        buffer = local(name, shape, str(like.ty.dtype))
-        self.buffers.append(buffer)
-        return buffer

@@ -27,6 +27,9 @@ TOGETHER = 256
 ENOUGH = 132 * 512
 #: Bytes of a row that a thread keeps in registers, and vectors that it unrolls.
 REGISTERS, CHUNKS = 320, 8
+#: Threads of a block of which two fit a multiprocessor, so that one loads while the other computes,
+#: and vectors of a single tensor that each of them has registers for.
+HALF, LONG = 512, 10
 #: Elements of a row that a thread has before the row gets more threads, and of one that is read in
 #: a single step, of which nothing has to stay in registers.
 ELEMENTS, READ_ONCE = 32, 64
@@ -72,6 +75,7 @@ class RowRegisters:
     uses: list[tuple[Any, Any, set[int]]]
     resident: bool
     kept_bytes: int
+    most_chunks = CHUNKS  # that a thread keeps
 
     def where(self, row: RowStep, at: Values) -> Values:
         """The axes of a step at a chunk and a lane of the row ``at``."""
@@ -110,7 +114,7 @@ class RowRegisters:
         kept = [b for b, _ in self.program.kept.items()]
         shared = [b for b, _, steps in self.uses if len(steps) > 1]
         self.kept_bytes = sum(itemsize(b) for b in [*kept, *shared]) * tile.chunks * tile.width
-        self.resident = self.kept_bytes <= REGISTERS and tile.chunks <= CHUNKS
+        self.resident = self.kept_bytes <= REGISTERS and tile.chunks <= self.most_chunks
         if kept and not self.resident:
             raise NoGpuSchedule("rows are too long to keep their values")
 
@@ -159,18 +163,22 @@ class RowRegisters:
 
 
 def tile_of(
-    rows: int, vectors: int, width: int, many: bool = False, elements: int = ELEMENTS
+    rows: int, vectors: int, width: int, many: bool = False, elements: int = ELEMENTS, long: int = 0
 ) -> RowTile:
     """Return the threads for a number of rows of vectors; ``many``: of each of many coordinates.
 
-    ``elements``: of a row, which a thread has at most while more threads can share it.
+    ``elements``: of a row, which a thread has at most while more threads can share it. ``long``:
+    vectors that each of 512 threads may have, before there are 1024.
     """
     threads = WARP
     few = max(1, min(CHUNKS, elements // width))
     while (
         threads < MOST_THREADS
         and vectors > threads
-        and (vectors > threads * few or (not many and rows * threads < ENOUGH))
+        and (
+            vectors > threads * (max(few, long) if threads == HALF else few)
+            or (not many and rows * threads < ENOUGH)
+        )
     ):
         threads *= 2
     if threads > WARP:

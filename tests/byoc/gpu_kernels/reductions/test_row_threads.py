@@ -107,7 +107,41 @@ def test_rows_that_are_read_once_have_fewer_threads() -> None:
     shape = (512, 32000)
     once, twice = (kernel_of(prim_func(lambda e, x, f=f: e(f(x)), shape)) for f in (
         lambda x: op.argmax(x, -1), nn.log_softmax))  # fmt: skip
-    assert (threads_of(once), threads_of(twice)) == (512, 1024)
+    assert (threads_of(once), threads_of(twice)) == (512, 512)
+
+
+@pytest.mark.parametrize(
+    ("length", "dtype", "rows", "threads"),
+    [
+        (40960, "float16", 512, 512),  # ten vectors of a thread
+        (40968, "float16", 512, 1024),  # one more
+        (40960, "float16", 8, 1024),  # few rows
+        (20480, "float32", 512, 512),
+    ],
+)
+def test_two_blocks_of_long_rows_fit_a_multiprocessor(
+    length: int, dtype: str, rows: int, threads: int
+) -> None:
+    func = prim_func(lambda e, x: e(nn.log_softmax(x)), (rows, length), dtype=dtype)
+    assert threads_of(kernel_of(func)) == threads
+
+
+def test_long_rows_of_two_tensors_have_more_threads() -> None:
+    func = prim_func(lambda e, x, y: e(nn.log_softmax(e(op.add(x, y)))), *[(512, 40960)] * 2)
+    assert threads_of(kernel_of(func)) == 1024
+
+
+def test_places_of_registers_are_known_when_a_thread_has_ten_vectors() -> None:
+    """An index that varies at run time would put registers into memory."""
+    kernel = kernel_of(prim_func(lambda e, x: e(nn.log_softmax(x)), (512, 36864)))
+    serial: list[Any] = []
+
+    def note(loop: Any) -> None:
+        if loop.thread_binding is None and loop.kind == tirx.ForKind.SERIAL:
+            serial.append(loop)
+
+    tvm_ffi.structural_walk(kernel.body, (tirx.For, note))
+    assert threads_of(kernel) == 512 and not serial
 
 
 @pytest.mark.parametrize(("dtype", "parts"), [("float32", 1024), ("float16", 512)])
