@@ -13,7 +13,7 @@ from .nvidia_library import stub_library
 #: A way takes so many milliseconds, and fails from its ``last`` launch on.
 HARNESS = """
 struct Way { float time; int last; };
-extern "C" void race(const Way* ways, int count, int* launched, float* times) {
+extern "C" int race(const Way* ways, int count, int finals, int* launched, float* times) {
   GraphTimer timer;
   std::vector<GraphTimer::Launch> launches;
   for (int k = 0; k < count; ++k)
@@ -21,8 +21,10 @@ extern "C" void race(const Way* ways, int count, int* launched, float* times) {
       stub::elapsed = ways[k].time;
       return ++launched[k] < ways[k].last;
     });
-  const std::vector<float> found = timer.race(launches, 3, 20);
+  const int before = stub::launches;
+  const std::vector<float> found = timer.race(launches, 3, 20, finals);
   std::copy(found.begin(), found.end(), times);
+  return stub::launches - before;
 }
 """
 NEVER = 1000
@@ -42,8 +44,19 @@ def race(library: ctypes.CDLL, *ways: tuple[float, int]) -> tuple[list[float], l
     """The times, and how often each way was launched."""
     count = len(ways)
     times, launched = (ctypes.c_float * count)(), (ctypes.c_int * count)()
-    library.race((Way * count)(*ways), count, launched, times)
+    library.race((Way * count)(*ways), count, 0, launched, times)
     return list(times), list(launched)
+
+
+@pytest.mark.parametrize(("finals", "replays"), [(0, 12), (4, 20)])
+def test_ways_that_few_rounds_do_not_tell_apart_get_more(
+    library: ctypes.CDLL, finals: int, replays: int
+) -> None:
+    """A graph is replayed twice, then in two rounds; two of three ways are near the fastest."""
+    ways = (Way * 3)((1.0, NEVER), (1.04, NEVER), (1.2, NEVER))
+    times, launched = (ctypes.c_float * 3)(), (ctypes.c_int * 3)()
+    assert library.race(ways, 3, finals, launched, times) == replays
+    assert list(times) == pytest.approx([1.0, 1.04, 1.2])
 
 
 def test_short_ways_are_repeated_in_a_graph(library: ctypes.CDLL) -> None:

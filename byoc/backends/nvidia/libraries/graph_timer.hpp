@@ -37,7 +37,8 @@ class GraphTimer {
 
   // Milliseconds of a call of each, negative for what does not run, or not in a CUDA graph: the
   // medians of rounds in turns, as clocks change. Slow ones are timed once, the slowest without a graph.
-  std::vector<float> race(const std::vector<Launch>& launches, int rounds, int most) {
+  // Those that are nearly as fast as the fastest one are timed for `finals` rounds more.
+  std::vector<float> race(const std::vector<Launch>& launches, int rounds, int most, int finals = 0) {
     std::vector<cudaGraphExec_t> graphs(launches.size(), nullptr);
     std::vector<int> calls(launches.size(), 1);
     std::vector<std::vector<float>> times(launches.size());
@@ -59,16 +60,22 @@ class GraphTimer {
       for (size_t k = 0; k < launches.size(); ++k)
         if (!times[k].empty() && times[k][0] <= kClose * best)
           note(replayed(graphs[k]), calls[k], times[k], best);
-    for (cudaGraphExec_t g : graphs)
-      if (g != nullptr) cudaGraphExecDestroy(g);
     std::vector<float> out;
     for (std::vector<float>& t : times) out.push_back(median(t));
+    const std::vector<size_t> last = finalists(out);
+    for (int round = 0; last.size() > 1 && round < finals; ++round)
+      for (size_t k : last) note(replayed(graphs[k]), calls[k], times[k], best);
+    for (size_t k : last) out[k] = median(times[k]);
+    for (cudaGraphExec_t g : graphs)
+      if (g != nullptr) cudaGraphExecDestroy(g);
     return out;
   }
 
  private:
   // Milliseconds that a graph should take, and the part of the best time that is close to it.
   static constexpr float kEnough = 0.2f, kClose = 1.3f;
+  // The part of the best median that few rounds do not tell from it.
+  static constexpr float kNear = 1.05f;
   // Milliseconds of a long call, and what is far from the best one.
   static constexpr float kLong = 0.03f, kFar = 2.0f;
 
@@ -76,6 +83,17 @@ class GraphTimer {
     if (time < 0) return;
     times.push_back(time / static_cast<float>(calls));
     best = std::min(best, times.back());
+  }
+
+  // The numbers of the ways whose medians are near the best one.
+  static std::vector<size_t> finalists(const std::vector<float>& medians) {
+    float best = INFINITY;
+    for (float m : medians)
+      if (m >= 0) best = std::min(best, m);
+    std::vector<size_t> out;
+    for (size_t k = 0; k < medians.size(); ++k)
+      if (medians[k] >= 0 && medians[k] <= kNear * best) out.push_back(k);
+    return out;
   }
 
   static float median(std::vector<float>& times) {

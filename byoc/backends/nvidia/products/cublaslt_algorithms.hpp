@@ -51,7 +51,7 @@ class Algorithms {
   };
 
   static constexpr size_t kKept = 4096;
-  static constexpr int kMany = 32, kRounds = 5, kCalls = 20;
+  static constexpr int kMany = 32, kRounds = 5, kCalls = 20, kFinals = 30;
   // Seconds that ladders of a library may take. Those that were climbed are kept for other processes.
   static constexpr double kSeconds = 10.0;
 
@@ -161,7 +161,7 @@ class Algorithms {
     check(cudaStreamSynchronize(stream_of(c.device)), "stream");
     const Alone alone(kept_algorithms());
     GraphTimer timer;
-    time_all(at, all, timer, kRounds, kCalls);
+    time_all(at, all, timer, kRounds, kCalls, kFinals);
     const Candidate* best = fastest(all);
     if (best == nullptr) return {first};
     kept_algorithms().write(key, text_of({best->turned, {{1, {{best->algorithm, best->time}}}}}));

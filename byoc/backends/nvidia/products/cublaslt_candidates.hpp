@@ -51,7 +51,7 @@ inline void add_named(const Product& p, bool turned, const char* name, int align
 
 // Times them as parts of CUDA graphs, as models run them.
 inline void time_all(const Addresses& at, std::vector<Candidate>& all, GraphTimer& timer, int rounds,
-                     int calls) {
+                     int calls, int finals = 0) {
   size_t bytes = 1;
   for (const Candidate& c : all) bytes = std::max(bytes, c.bytes());
   void* room = timer.room(static_cast<int64_t>(bytes));
@@ -60,7 +60,7 @@ inline void time_all(const Addresses& at, std::vector<Candidate>& all, GraphTime
     launches.push_back([&c, &at, &timer, room] {
       return (room != nullptr || c.bytes() == 0) && c.run(at, timer.stream(), room);
     });
-  const std::vector<float> times = timer.race(launches, rounds, calls);
+  const std::vector<float> times = timer.race(launches, rounds, calls, finals);
   for (size_t k = 0; k < times.size(); ++k) all[k].time = times[k];
 }
 
