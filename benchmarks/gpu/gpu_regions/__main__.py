@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import tempfile
 import time
@@ -29,26 +28,17 @@ from tvm import relax
 
 from benchmarks.backends.nvidia import anywhere, library
 from benchmarks.backends.nvidia_run import LAST, channels_last, transposed
-from benchmarks.common.pages import PAGES, table
 from benchmarks.gpu.kernel_profile import profile
-from benchmarks.gpu.nvidia_attention import TORCH, apart, attention_in_torch, timed
+from benchmarks.gpu.nvidia_attention import TORCH, apart, attention_in_torch
+from benchmarks.gpu.paired_times import PLACES, median_of, ratio_of, times_of
 from opinfo.byoc.dispatching.dispatch import Dispatched, dispatch
 from opinfo.byoc.prepare.prepare import prepare
 
 from .region_cases import RegionCase, cases
+from .regions_page import CLOSE, write
 
 #: The largest difference to accept, relative to a result's largest value.
 TOLERANCE = {"float16": 2e-3, "float32": 1e-5}
-HEAD = """# Regions on a GPU
-
-Written by `python -m benchmarks.gpu_regions --page`: microseconds of a call, medians of calls in
-turns, both in CUDA graphs. **torch** has `cudnn.benchmark` and no tf32; for attention, the fastest
-backend of `scaled_dot_product_attention`. **Apart** is the largest difference from torch in float32
-or float64, relative to the largest value.
-
-{device}; torch {torch}. Geometric means of opinfo / torch: {means}.
-"""
-COLUMNS = ("kind", "region", "dtype", "opinfo", "torch", "ratio", "apart")
 
 
 def built(chosen: Sequence[RegionCase], folder: Path) -> tuple[Any, Dispatched]:
@@ -80,17 +70,44 @@ def row_of(case: RegionCase, main: Callable[..., Any], kernels: bool = False) ->
     """Run, compare and time a case; with ``kernels``, name what is launched."""
     dtype = TORCH.get(case.dtype, torch.float32)
     tensors = [torch.from_numpy(a).cuda().to(dtype) for a in case.arrays()]
-    values = [tvm.runtime.from_dlpack(t) for t in tensors[: case.inputs]]
     with torch.backends.cudnn.flags(enabled=True, benchmark=False, allow_tf32=False):
-        expected, calls = _in_torch(case, tensors)
-    right = apart(torch.from_dlpack(main(*values)), expected)
-    ways = [lambda: main(*values), *calls]
-    ours, *theirs = timed(ways)
-    row = {"apart": right, "right": right <= TOLERANCE[case.dtype], "us": ours,
-           "torch_us": min(theirs), "ratio": ours / min(theirs), "torch_ways": theirs}  # fmt: skip
-    if kernels:
-        row["kernels"] = [profile(way, calls=3).kernels for way in ways]
-    return row
+        expected, _ = _in_torch(case, tensors)
+    places = [[t.clone() for t in tensors] for _ in range(PLACES)]
+    inputs = [[tvm.runtime.from_dlpack(t) for t in ts[: case.inputs]] for ts in places]
+    right = apart(torch.from_dlpack(main(*inputs[0])), expected)
+    theirs = [list(calls) for calls in zip(*(_in_torch(case, ts)[1] for ts in places), strict=True)]
+    ways = [[_Elsewhere(main, values) for values in inputs], *theirs]
+    times = times_of(ways)
+    medians = [median_of(t) for t in times]
+    best = min(range(1, len(ways)), key=medians.__getitem__)
+    ratio = ratio_of(times[0], times[best])
+    close = kernels or ratio.high > CLOSE
+    launched = [profile(ways[k][0], calls=3).kernels for k in (0, best) if close]
+    row = {"apart": right, "right": right <= TOLERANCE[case.dtype], "us": medians[0],
+           "torch_us": medians[best], "ratio": ratio.value, "interval": [ratio.low, ratio.high],
+           "verdict": ratio.verdict, "torch_ways": medians[1:],
+           "same": bool(launched) and _names(launched[0]) == _names(launched[1])}  # fmt: skip
+    return row | ({"kernels": launched} if kernels else {})
+
+
+class _Elsewhere:
+    """Calls of a function whose results are in other memory than those of other such calls.
+
+    The first result stays alive: the next ones are in memory that no other calls get.
+    """
+
+    def __init__(self, main: Callable[..., Any], values: Sequence[Any]) -> None:
+        self.main, self.values, self.kept = main, values, None
+
+    def __call__(self) -> Any:
+        out = self.main(*self.values)
+        if self.kept is None:
+            self.kept = out
+        return out
+
+
+def _names(kernels: Sequence[tuple[str, float, float]]) -> list[tuple[str, float]]:
+    return sorted((name, number) for name, number, _ in kernels)
 
 
 def _in_torch(case: RegionCase, tensors: Sequence[Any]) -> tuple[Any, list[Callable[[], Any]]]:
@@ -117,43 +134,18 @@ def _product(x: Any, w: Any, bias: Any, residual: Sequence[Any]) -> Any:
     return y.add_(residual[0]) if residual else y
 
 
-def write(chosen: Sequence[RegionCase], rows: Sequence[dict[str, Any]]) -> Path:
-    """Write docs/results/gpu-regions.md; return its path."""
-    groups: dict[str, list[float]] = {}
-    for case, row in zip(chosen, rows, strict=True):
-        if "ratio" in row:
-            words = {"attention": "attention", "product": "products"}
-            name = f"{words.get(case.kind, 'convolutions')} in {case.dtype}"
-            groups.setdefault(name, []).append(row["ratio"])
-    means = [f"{name} {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f} on {len(ratios)} "
-             f"({sum(r > 1.0 for r in ratios)} above 1)" for name, ratios in groups.items()
-             ]  # fmt: skip
-    head = HEAD.format(device=torch.cuda.get_device_name(), torch=torch.__version__,
-                       means=", ".join(means))  # fmt: skip
-    path = PAGES / "gpu-regions.md"
-    cells = [_cells(c, r) for c, r in zip(chosen, rows, strict=True)]
-    path.write_text(f"{head}\n{table(COLUMNS, cells)}\n", encoding="utf-8")
-    return path
-
-
 def _line(name: str, row: dict[str, Any]) -> str:
     """What is printed of a case: its times, then the kernels of each side."""
     if "error" in row:
         return f"{name}: {row['error']}"
     ways = " ".join(f"{us:.1f}" for us in row["torch_ways"])
-    lines = [f"{name}: {row['us']:.1f} us, torch {ways}, ratio {row['ratio']:.2f}, "
+    low, high = row["interval"]
+    lines = [f"{name}: {row['us']:.1f} us, torch {ways}, ratio {row['ratio']:.3f} "
+             f"[{low:.3f}, {high:.3f}] {row['verdict']}, same kernels {row['same']}, "
              f"apart {row['apart']:.0e}{'' if row['right'] else ' WRONG'}"]  # fmt: skip
     for side, kernels in enumerate(row.get("kernels", [])):
         lines += [f"    {side} {us:8.1f} us  {k[:110]}" for k, _, us in kernels[:6]]
     return "\n".join(lines)
-
-
-def _cells(case: RegionCase, row: dict[str, Any]) -> list[str]:
-    names = [case.kind, case.name, case.dtype]
-    if "error" in row:
-        return [*names, "", "", "", row["error"][:100]]
-    return [*names, f"{row['us']:.1f}", f"{row['torch_us']:.1f}", f"{row['ratio']:.2f}",
-            f"{row['apart']:.0e}{'' if row['right'] else ' WRONG'}"]  # fmt: skip
 
 
 def main() -> int:
