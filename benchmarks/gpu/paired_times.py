@@ -4,7 +4,7 @@ The same kernel takes up to two percent more or less by where its tensors are, s
 decide over channels of memory and slices of the cache, and no number of rounds in one place shows
 that. So each way is timed in several places. A ratio is the median of those of places, and its
 interval goes from the smallest to the largest one: of six independent places, it holds the true
-median with 97 % probability, whatever the distribution (order statistics; David and Nagaraja, 2003).
+median with 97 % probability, whatever the distribution (David and Nagaraja: Order Statistics).
 """
 
 from __future__ import annotations
