@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import tvm
@@ -22,6 +23,7 @@ from tvm.s_tir.dlight.analysis.common_analysis import get_sblockrealize
 from ....analysis import op_info
 from ....analysis.blocks.block_terms import Opaque
 from ....analysis.blocks.blocks import stages
+from ....analysis.support.pass_options import with_options
 from ....analysis.support.progress import stage
 from ....analysis.support.wording import last_line
 from ...codegen.loading.cuda_device import cuda_device
@@ -161,10 +163,9 @@ def _is_standard(func: Any) -> bool:
 
 def graphs() -> Any:
     """A context in which TVM captures CUDA graphs, if nothing else is said."""
-    current = tvm.transform.PassContext.current()
-    return tvm.transform.PassContext(
-        current.opt_level, current.required_pass, current.disabled_pass, current.instruments,
-        {GRAPHS: True, **current.config})  # fmt: skip
+    if GRAPHS in tvm.transform.PassContext.current().config:
+        return nullcontext()
+    return with_options({GRAPHS: True})
 
 
 def scheduled(mod: Any, target: Any) -> Any:

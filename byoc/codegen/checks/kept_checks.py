@@ -12,6 +12,7 @@ from typing import Any
 
 import tvm
 
+from ....analysis.support.pass_options import with_options
 from ....analysis.support.warn import warn
 
 OPTION = "tirx.disable_assert"
@@ -19,12 +20,8 @@ OPTION = "tirx.disable_assert"
 
 def asserting() -> AbstractContextManager[Any]:
     """A context in which TVM drops no assertions; a warning says so if the current one does."""
-    current = tvm.transform.PassContext.current()
-    if not current.config.get(OPTION, False):
+    if not tvm.transform.PassContext.current().config.get(OPTION, False):
         return nullcontext()
     warn(f"{OPTION} is ignored: code relies on assertions about computed indices; "
          f"unset it in the PassContext")  # fmt: skip
-    context: AbstractContextManager[Any] = tvm.transform.PassContext(
-        current.opt_level, current.required_pass, current.disabled_pass, current.instruments,
-        {**current.config, OPTION: False})  # fmt: skip
-    return context
+    return with_options({OPTION: False})
