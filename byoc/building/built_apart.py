@@ -66,7 +66,7 @@ def _used_otherwise(mod: Any) -> set[str]:
             if isinstance(node.op, tvm.ir.GlobalVar):
                 uses[node.op.name_hint] -= 1
 
-        rules = [(tvm.ir.GlobalVar, use)]
+        rules: list[Any] = [(tvm.ir.GlobalVar, use)]
         if isinstance(func, relax.Function):
             rules.append((tvm.ir.Call, call))
         tvm_ffi.structural_walk(func, rules)

@@ -68,7 +68,8 @@ def test_functions_are_compiled_at_the_level_that_they_need(
 
 def test_a_target_that_is_not_for_the_cpu_keeps_its_level() -> None:
     assert at_level({"kind": "cuda", "arch": "sm_90"}) is None
-    assert at_level({"kind": "llvm", "num-cores": 2}).attrs["num-cores"] == 2
+    level = at_level({"kind": "llvm", "num-cores": 2})
+    assert level is not None and level.attrs["num-cores"] == 2
 
 
 @I.ir_module(s_tir=True)
