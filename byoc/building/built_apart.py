@@ -50,7 +50,8 @@ def built_apart(mod: Any, names: Collection[str], target: Any) -> Any:
             for gvar, func in mod.functions_items() if gvar not in apart}  # fmt: skip
     attrs = dict(mod.attrs or {})
     code = tvm.tirx.build(tvm.IRModule(apart), target=target, pipeline=PIPELINE)
-    return tvm.IRModule(rest, attrs={**attrs, EXTERNAL: [*attrs.get(EXTERNAL, ()), code]})
+    attrs[EXTERNAL] = [*attrs.get(EXTERNAL, ()), code]
+    return tvm.IRModule(rest, attrs=attrs, global_infos=mod.global_infos)
 
 
 def _used_otherwise(mod: Any) -> set[str]:
