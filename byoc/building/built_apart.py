@@ -24,7 +24,8 @@ EXTERNAL = "external_mods"
 def built_apart(mod: Any, names: Collection[str], target: Any) -> Any:
     """Return a lowered module without some PrimFuncs, and with their code; ``mod`` is not changed.
 
-    PrimFuncs that are used otherwise than by calls of Relax functions stay.
+    PrimFuncs that are used otherwise than by calls of Relax functions stay, as do those that call
+    others.
 
     Args:
         mod: A module just before code for the virtual machine is generated.
@@ -33,7 +34,8 @@ def built_apart(mod: Any, names: Collection[str], target: Any) -> Any:
     """
     used = _used_otherwise(mod)
     apart = {gvar: func for gvar, func in mod.functions_items()
-             if gvar.name_hint in names and gvar.name_hint not in used}  # fmt: skip
+             if gvar.name_hint in names and gvar.name_hint not in used
+             and not _mentioned(func)}  # fmt: skip
     if not apart:
         return mod
     symbols = {gvar.name_hint: str(func.attrs["global_symbol"]) for gvar, func in apart.items()}
@@ -43,7 +45,9 @@ def built_apart(mod: Any, names: Collection[str], target: Any) -> Any:
         if not isinstance(node.op, tvm.ir.GlobalVar) or node.op.name_hint not in symbols:
             return node
         op = relax.ExternFunc(symbols[node.op.name_hint])
-        return relax.Call(op, node.args, node.attrs, node.ty_args, node.span)
+        new = relax.Call(op, node.args, node.attrs, node.ty_args, node.span)
+        relax.expr._update_type(new, node.ty)
+        return new
 
     rest = {gvar: tvm_ffi.structural_mutate(func, [(tvm.ir.Call, call)])
             if isinstance(func, relax.Function) else func
@@ -54,10 +58,20 @@ def built_apart(mod: Any, names: Collection[str], target: Any) -> Any:
     return tvm.IRModule(rest, attrs=attrs, global_infos=mod.global_infos)
 
 
+def _mentioned(func: Any) -> set[str]:
+    """The names of functions in a function."""
+    out: set[str] = set()
+    tvm_ffi.structural_walk(func, (tvm.ir.GlobalVar, lambda gvar: out.add(gvar.name_hint)))
+    return out
+
+
 def _used_otherwise(mod: Any) -> set[str]:
     """The names of functions that PrimFuncs mention, and that Relax functions do but not call."""
     out: set[str] = set()
     for _, func in mod.functions_items():
+        if not isinstance(func, relax.Function):
+            out |= _mentioned(func)
+            continue
         uses: Counter[str] = Counter()
 
         def use(gvar: Any, uses: Counter[str] = uses) -> None:
@@ -67,9 +81,6 @@ def _used_otherwise(mod: Any) -> set[str]:
             if isinstance(node.op, tvm.ir.GlobalVar):
                 uses[node.op.name_hint] -= 1
 
-        rules: list[Any] = [(tvm.ir.GlobalVar, use)]
-        if isinstance(func, relax.Function):
-            rules.append((tvm.ir.Call, call))
-        tvm_ffi.structural_walk(func, rules)
+        tvm_ffi.structural_walk(func, [(tvm.ir.GlobalVar, use), (tvm.ir.Call, call)])
         out.update(name for name, count in uses.items() if count)
     return out

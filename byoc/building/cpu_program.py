@@ -66,7 +66,7 @@ def cpu_program(mod: Any, target: Any, options: Sequence[str]) -> tuple[Any, tup
 def _compiled(mod: Any, target: Any) -> Any:
     """Compile a module, the functions that gain nothing by LLVM's level 3 at level 2."""
     mod, lower = with_unchecked_arguments(mod), at_level(target)
-    funcs = {gvar.name_hint: func for gvar, func in mod.functions_items()
+    funcs = {_symbol(gvar, func): func for gvar, func in mod.functions_items()
              if isinstance(func, tirx.PrimFunc)}  # fmt: skip
     plain = {name for name, func in funcs.items() if is_plain(func)}
     if lower is None or not plain:
@@ -74,3 +74,8 @@ def _compiled(mod: Any, target: Any) -> Any:
     if len(plain) == len(funcs):
         return executable(mod, lower)
     return executable(mod, target, lambda lowered: built_apart(lowered, plain, lower))
+
+
+def _symbol(gvar: Any, func: Any) -> str:
+    """The name that a function has after lowering."""
+    return str((func.attrs or {}).get("global_symbol", gvar.name_hint))

@@ -179,8 +179,9 @@ class _BackendModel:
         if load.kind == VIEW:
             return 0.0, True
         nearest = self._nearest(load)
-        if not nearest and load.family.startswith("conv1d"):
-            return self.inside(replace(load, kind=load.kind.replace("1d", "2d", 1)))
+        row = replace(load, kind=load.kind.replace("conv1d", "conv2d", 1))
+        if not nearest and load.family.startswith("conv1d") and row.kind in self.by_kind:
+            return self.inside(row)
         if not nearest and load.family == REFERENCE:
             return load.work / REFERENCE_RATE, False
         if not nearest and load.family == WINOGRAD:

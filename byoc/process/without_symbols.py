@@ -24,10 +24,13 @@ def leave_symbols_unread() -> None:
     import tvm_ffi
 
     now, most = getrlimit(RLIMIT_NOFILE)
-    with contextlib.suppress(ValueError, OSError):
+    try:
+        setrlimit(RLIMIT_NOFILE, (now, most))  # some systems refuse what they said
         setrlimit(RLIMIT_NOFILE, (0, most))
-        try:
-            with contextlib.suppress(Exception):
-                tvm_ffi.dtype("not a type")
-        finally:
-            setrlimit(RLIMIT_NOFILE, (now, most))
+    except (ValueError, OSError):
+        return
+    try:
+        with contextlib.suppress(Exception):
+            tvm_ffi.dtype("not a type")
+    finally:
+        setrlimit(RLIMIT_NOFILE, (now, most))

@@ -102,6 +102,7 @@ def test_calls_name_the_code_that_is_apart() -> None:
     done = built_apart(lowered, {"f", "g"}, tvm.target.Target(LEVEL_2))
     assert lowered.script() == script
     assert {gvar.name_hint for gvar, _ in done.functions_items()} == {"g", "main"}
+    relax.analysis.well_formed(done)  # raises
     first, second, *_ = (b.value.op for b in items(done["main"].body.blocks[0].bindings))
     assert first.global_symbol == "first" and second.same_as(done.get_global_var("g"))
     (code,) = done.attrs[EXTERNAL]
@@ -109,3 +110,6 @@ def test_calls_name_the_code_that_is_apart() -> None:
     code["first"](a, b)
     np.testing.assert_array_equal(b.numpy(), np.full(4, 6, "float32"))
     assert built_apart(lowered, {"g"}, tvm.target.Target(LEVEL_2)) is lowered
+    more = lowered.with_attr(EXTERNAL, [code])
+    first, _ = built_apart(more, {"f"}, tvm.target.Target(LEVEL_2)).attrs[EXTERNAL]
+    assert first.same_as(code)

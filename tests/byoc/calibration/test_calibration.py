@@ -122,6 +122,18 @@ def test_a_convolution_of_a_line_is_one_of_a_row_of_pixels() -> None:
     assert cost.microseconds == pytest.approx(30.0, rel=0.05)
 
 
+def test_a_line_without_samples_of_pixels_is_estimated_from_lines() -> None:
+    sizes, work = (1, 96, 8, 8, 1, 9, 1), 96 * 8 * 8 * 9
+    line = ("conv1d first dense window", sizes, work, 4 * 96 * 16, 30.0)
+    pixels = ("conv2d last dense window", sizes, work, 4 * 96 * 16, 300.0)
+    model = CostModel(table(lib=[line, pixels, *streams(1e4)]))
+    attrs = {"data_layout": "NCW", "kernel_layout": "OIW", "out_layout": "NCW", "strides": [1]}
+    conv = call("relax.nn.conv1d", (1, 8, 96), (8, 8, 9), out=(1, 8, 96), groups=2, **attrs)
+    assert workload(conv).kind == "conv1d first grouped window"
+    cost = model.cost("lib", alone(conv))
+    assert cost is not None and cost.source == "estimated" and cost.microseconds < 100.0
+
+
 def test_reference_code_is_a_kind_of_its_own() -> None:
     model = CostModel(table(lib=[("softmax outer", (64, 64), 4096, 32768, 5.0), *streams(1e4)]))
     softmax = alone(call("relax.nn.softmax", (64, 64), out=(64, 64), axis=0))

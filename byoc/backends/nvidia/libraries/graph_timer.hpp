@@ -37,7 +37,7 @@ class GraphTimer {
 
   // Milliseconds of a call of each, negative for what does not run, or not in a CUDA graph: the
   // medians of rounds in turns, as clocks change. Slow ones are timed once, the slowest without a graph.
-  // Those that are nearly as fast as the fastest one are timed for `finals` rounds more.
+  // Those that are nearly as fast as the fastest one are timed for `finals` rounds more, or a second.
   std::vector<float> race(const std::vector<Launch>& launches, int rounds, int most, int finals = 0) {
     std::vector<cudaGraphExec_t> graphs(launches.size(), nullptr);
     std::vector<int> calls(launches.size(), 1);
@@ -63,8 +63,13 @@ class GraphTimer {
     std::vector<float> out;
     for (std::vector<float>& t : times) out.push_back(median(t));
     const std::vector<size_t> last = finalists(out);
-    for (int round = 0; last.size() > 1 && round < finals; ++round)
-      for (size_t k : last) note(replayed(graphs[k]), calls[k], times[k], best);
+    float spent = 0.0f;
+    for (int round = 0; last.size() > 1 && round < finals && spent < kLongest; ++round)
+      for (size_t k : last) {
+        const float time = replayed(graphs[k]);
+        spent += std::max(time, 0.0f);
+        note(time, calls[k], times[k], best);
+      }
     for (size_t k : last) out[k] = median(times[k]);
     for (cudaGraphExec_t g : graphs)
       if (g != nullptr) cudaGraphExecDestroy(g);
@@ -76,6 +81,8 @@ class GraphTimer {
   static constexpr float kEnough = 0.2f, kClose = 1.3f;
   // The part of the best median that few rounds do not tell from it.
   static constexpr float kNear = 1.05f;
+  // Milliseconds of the last rounds.
+  static constexpr float kLongest = 1000.0f;
   // Milliseconds of a long call, and what is far from the best one.
   static constexpr float kLong = 0.03f, kFar = 2.0f;
 
