@@ -31,8 +31,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 from tvm import relax
 
-from benchmarks.backends.nvidia import _order, anywhere, library
+from benchmarks.backends.nvidia import anywhere, input_order, library
 from benchmarks.gpu.attention_graphs import attention_graph, mask_of
+from benchmarks.gpu.paired_times import captured, milliseconds
 from opinfo.byoc.dispatching.dispatch import Dispatched, dispatch
 from opinfo.byoc.prepare.prepare import prepare
 from tests.byoc.attention.nvidia_attention_cases import CASES
@@ -68,36 +69,16 @@ def region(mod: Any, folder: Path, name: str, backend: str) -> tuple[Any, list[i
     loaded, dispatched = built(mod, backend, folder, name)
     (taken,) = dispatched.taken
     function = loaded.get_function(taken.symbol, query_imports=True)
-    return function, _order(dispatched, taken.symbol)
-
-
-def graphed(call: Callable[[], Any]) -> Callable[[], Any]:
-    """Many calls as one CUDA graph."""
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream), tvm_ffi.use_torch_stream(torch.cuda.stream(stream)):
-        for _ in range(3):
-            call()
-        stream.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=stream, capture_error_mode="relaxed"):
-            for _ in range(CALLS):
-                call()
-    replay: Callable[[], Any] = graph.replay
-    return replay
+    return function, input_order(dispatched, taken.symbol)
 
 
 def timed(calls: Sequence[Callable[[], Any]]) -> list[float]:
     """Median microseconds of a call, in turns."""
-    replays = [graphed(call) for call in calls]
+    replays = [captured(call, CALLS) for call in calls]
     times: list[list[float]] = [[] for _ in calls]
     for _ in range(ROUNDS + 1):
         for replay, kept in zip(replays, times, strict=True):
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            begin.record()
-            replay()
-            end.record()
-            end.synchronize()
-            kept.append(begin.elapsed_time(end) / CALLS * 1e3)
+            kept.append(milliseconds(replay) / CALLS * 1e3)
     return [statistics.median(t[1:]) for t in times]
 
 

@@ -76,10 +76,10 @@ def times_of(ways: Sequence[Sequence[Callable[[], Any]]], rounds: int = ROUNDS) 
 
 def graphed(call: Callable[[], Any]) -> tuple[Callable[[], Any], int]:
     """Return the replay of a CUDA graph of many calls, and their number."""
-    once = _captured(call, FEWEST)
+    once = captured(call, FEWEST)
     once()
     count = max(FEWEST, min(MOST, int(GRAPH / max(milliseconds(once) / FEWEST, 1e-4))))
-    return _captured(call, count), count
+    return captured(call, count), count
 
 
 def milliseconds(run: Callable[[], Any]) -> float:
@@ -94,7 +94,8 @@ def milliseconds(run: Callable[[], Any]) -> float:
     return float(begin.elapsed_time(end))
 
 
-def _captured(call: Callable[[], Any], count: int) -> Callable[[], Any]:
+def captured(call: Callable[[], Any], count: int) -> Callable[[], Any]:
+    """Return the replay of a CUDA graph of so many calls."""
     import torch
     import tvm_ffi
 

@@ -21,7 +21,6 @@ from .....analysis.lifting.tir.node import NodeDict, items, substitute
 from .....layout.rewrite.rewrite import TVM_RAISES
 from ....fusion.fused_group import FusedGroup, fused
 from ....prepare.mutation.mutate import mutated
-from ..schedules.column_kernel import columns_kernel
 from ..schedules.program.gpu_program import (
     GpuProgram,
     NoGpuSchedule,
@@ -31,8 +30,9 @@ from ..schedules.program.gpu_program import (
 )
 from ..schedules.program.merged_axes import bound
 from ..schedules.program.row_space import RowSpace, row_space
-from ..schedules.row_accesses import parts_of
-from ..schedules.row_kernel import rows_kernel
+from ..schedules.rows.column_kernel import columns_kernel
+from ..schedules.rows.row_accesses import parts_of
+from ..schedules.rows.row_kernel import rows_kernel
 from .fuse_rows import REDUCTION, callee, row_kind
 
 #: Rows that occupy a GPU: with fewer, a kernel for each of the two steps has more threads.

@@ -15,13 +15,13 @@ from tvm import tirx
 from .....analysis import Refusal
 from .....analysis.support.wording import last_line
 from .....layout.rewrite.rewrite import TVM_RAISES
-from .column_kernel import columns_kernel, short_columns_kernel
 from .narrow_kernel import narrow
 from .pointwise_kernel import pointwise
 from .program.gpu_program import GpuProgram, NoGpuSchedule, has_symbols, is_coupled, read_program
 from .program.outer_axes import with_blocks
 from .program.thread_loops import kernels
-from .row_kernel import few_rows_kernel, rows_kernel, short_rows_kernel
+from .rows.column_kernel import columns_kernel, short_columns_kernel
+from .rows.row_kernel import few_rows_kernel, rows_kernel, short_rows_kernel
 from .transpose_kernel import transposed
 from .window_kernel import windows
 

@@ -9,8 +9,8 @@ import pytest
 import tvm_ffi
 from tvm import te, tirx
 
-from opinfo.byoc.backends.nvidia.schedules import row_kernel
 from opinfo.byoc.backends.nvidia.schedules.program.thread_loops import in_turns, number
+from opinfo.byoc.backends.nvidia.schedules.rows import row_kernel
 from opinfo.byoc.backends.nvidia.splits.split_kernels import split_kernels
 from opinfo.byoc.backends.nvidia.tvm_schedules import _lowers
 

@@ -18,13 +18,13 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from .....analysis.blocks.tir import Values, loads, seq, values
-from .....analysis.lifting.tir.node import NodeDict, substitute
-from .program.gpu_program import GpuProgram, NoGpuSchedule, itemsize
-from .program.merged_axes import MergedAxes, static_range
-from .program.row_space import RowSpace, row_space
-from .program.thread_loops import BLOCK, ROW, THREAD, load, number, thread_loop
-from .program.vector_loads import WIDEST, narrowest_item, widest
+from ......analysis.blocks.tir import Values, loads, seq, values
+from ......analysis.lifting.tir.node import NodeDict, substitute
+from ..program.gpu_program import GpuProgram, NoGpuSchedule, itemsize
+from ..program.merged_axes import MergedAxes, static_range
+from ..program.row_space import RowSpace, row_space
+from ..program.thread_loops import BLOCK, ROW, THREAD, load, number, thread_loop
+from ..program.vector_loads import WIDEST, narrowest_item, widest
 from .row_accesses import merged_columns, parts_of, reads_along, vector_buffers
 from .row_phases import RowPhases
 from .row_registers import ELEMENTS, LONG, READ_ONCE, WARP, RowTile, tile_of

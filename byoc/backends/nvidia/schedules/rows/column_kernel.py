@@ -15,14 +15,13 @@ from typing import Any
 
 from tvm import tirx
 
-from .....analysis.blocks.tir import Values, seq, values
-from .....analysis.lifting.tir.node import as_dtype, substitute
-from .column_parts import added_parts
-from .program.combiners import combiner
-from .program.gpu_program import GpuProgram, NoGpuSchedule, itemsize
-from .program.merged_axes import positions_of, static_range
-from .program.row_space import RowSpace, row_space, substituted
-from .program.thread_loops import (
+from ......analysis.blocks.tir import Values, seq, values
+from ......analysis.lifting.tir.node import as_dtype, substitute
+from ..program.combiners import combiner
+from ..program.gpu_program import GpuProgram, NoGpuSchedule, itemsize
+from ..program.merged_axes import positions_of, static_range
+from ..program.row_space import RowSpace, row_space, substituted
+from ..program.thread_loops import (
     BLOCK,
     THREAD,
     load,
@@ -33,7 +32,8 @@ from .program.thread_loops import (
     unrolled,
     when,
 )
-from .program.vector_loads import narrowest_item, widest
+from ..program.vector_loads import narrowest_item, widest
+from .column_parts import added_parts
 from .row_accesses import merged_rows, reads_along, vector_buffers
 from .row_kernel import RowEmitter
 from .row_registers import CHUNKS, WARP, RowTile

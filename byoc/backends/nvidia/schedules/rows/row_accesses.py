@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from .....analysis.blocks.strides import strided_access
-from .....analysis.blocks.tir import loads
-from .....analysis.lifting.tir.node import items, substitute
-from .program.gpu_program import GpuProgram, expanded
-from .program.merged_axes import MergedAxes, bound, merged
-from .program.row_space import RowSpace, RowStep
+from ......analysis.blocks.strides import strided_access
+from ......analysis.blocks.tir import loads
+from ......analysis.lifting.tir.node import items, substitute
+from ..program.gpu_program import GpuProgram, expanded
+from ..program.merged_axes import MergedAxes, bound, merged
+from ..program.row_space import RowSpace, RowStep
 
 
 def parts_of(program: GpuProgram, row: RowStep) -> list[Any]:

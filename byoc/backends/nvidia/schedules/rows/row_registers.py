@@ -10,14 +10,14 @@ from typing import Any
 
 import tvm_ffi
 
-from .....analysis.blocks.strides import strided_access
-from .....analysis.blocks.tir import Values, mentions
-from .....analysis.lifting.tir.node import NodeDict, as_dtype, items
-from .program.gpu_program import GpuProgram, NoGpuSchedule, itemsize, unguarded
-from .program.merged_axes import simplified
-from .program.row_space import RowSpace, RowStep, same_index, substituted
-from .program.thread_loops import load, number
-from .program.vector_loads import VectorLanes, VectorLoad, contiguous
+from ......analysis.blocks.strides import strided_access
+from ......analysis.blocks.tir import Values, mentions
+from ......analysis.lifting.tir.node import NodeDict, as_dtype, items
+from ..program.gpu_program import GpuProgram, NoGpuSchedule, itemsize, unguarded
+from ..program.merged_axes import simplified
+from ..program.row_space import RowSpace, RowStep, same_index, substituted
+from ..program.thread_loops import load, number
+from ..program.vector_loads import VectorLanes, VectorLoad, contiguous
 from .row_accesses import parts_of
 
 WARP, MOST_THREADS = 32, 1024

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .....analysis.blocks.tir import seq
-from .program.thread_loops import THREAD, load, local, number, store, thread_loop, unrolled, when
+from ......analysis.blocks.tir import seq
+from ..program.thread_loops import THREAD, load, local, number, store, thread_loop, unrolled, when
 
 
 def added_parts(

@@ -10,13 +10,13 @@ from typing import Any
 
 from tvm import tirx
 
-from .....analysis.blocks.tir import Values, seq, values
-from .....analysis.lifting.tir.node import substitute
-from .program.combiners import combinations
-from .program.gpu_program import expanded
-from .program.merged_axes import MergedAxes, positions_of, simplified
-from .program.row_space import RowStep, substituted
-from .program.thread_loops import (
+from ......analysis.blocks.tir import Values, seq, values
+from ......analysis.lifting.tir.node import substitute
+from ..program.combiners import combinations
+from ..program.gpu_program import expanded
+from ..program.merged_axes import MergedAxes, positions_of, simplified
+from ..program.row_space import RowStep, substituted
+from ..program.thread_loops import (
     THREAD,
     in_turns,
     load,
@@ -28,7 +28,7 @@ from .program.thread_loops import (
     unrolled,
     when,
 )
-from .program.vector_loads import VectorLanes, contiguous
+from ..program.vector_loads import VectorLanes, contiguous
 from .row_registers import CHUNKS, RowRegisters
 
 

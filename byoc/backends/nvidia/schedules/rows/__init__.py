@@ -1,0 +1,1 @@
+"""Kernels of steps that share rows: sums, norms and softmax, along rows and across them."""
