@@ -126,7 +126,8 @@ def build_speed(name: str, folder: Path, arch: str, alone: bool) -> dict[str, An
         library(dispatch(mod, []), folder / f"{file}_plain.so", arch)
     kind = next(k for k, g in GRAPHS.items() if g is graph)
     return {"kind": "speed", "name": name, "file": file, "graph": kind, "dtype": dtype,
-            "shapes": shapes, "symbol": region.symbol, "order": input_order(dispatched, region.symbol),
+            "shapes": shapes, "symbol": region.symbol,
+            "order": input_order(dispatched, region.symbol),
             "result": [int(e) for e in mod["main"].ret_ty.shape.values]}  # fmt: skip
 
 

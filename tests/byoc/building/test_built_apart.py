@@ -113,3 +113,26 @@ def test_calls_name_the_code_that_is_apart() -> None:
     more = lowered.with_attr(EXTERNAL, [code])
     first, _ = built_apart(more, {"f"}, tvm.target.Target(LEVEL_2)).attrs[EXTERNAL]
     assert first.same_as(code)
+
+
+@I.ir_module(s_tir=True)
+class Calling:
+    @T.prim_func(private=True, s_tir=True)
+    def half(a: T.float32) -> T.float32:
+        return a * T.float32(0.5)
+
+    @T.prim_func(s_tir=True)
+    def f(a: T.Buffer((4,), "float32"), b: T.Buffer((4,), "float32")) -> None:
+        for i in range(4):
+            b[i] = Calling.half(a[i])
+
+    @R.function(pure=False)
+    def main(a: R.Tensor((4,), "float32"), b: R.Tensor((4,), "float32")) -> R.Any:
+        cls = Calling
+        z = cls.f(a, b)
+        return z
+
+
+def test_functions_that_call_others_stay_with_them() -> None:
+    calling: Any = Calling
+    assert built_apart(calling, {"f", "half"}, tvm.target.Target(LEVEL_2)) is calling
